@@ -1,0 +1,204 @@
+-- Upkeep: bounded steps of a tick's last call.
+
+-- Deletes finished jobs beyond their retention, at most `up_to` of each status, oldest first.
+--   retain: { completed_s, cancelled_s, dead_s }, in seconds; null keeps them for ever
+create function tidegate.prune(retain jsonb, up_to integer) returns jsonb
+language plpgsql volatile
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  completed integer;
+  cancelled integer;
+  dead      integer;
+begin
+  with old as materialized (
+    select j.id from tidegate.jobs as j
+    where j.status = 'completed'
+      and j.completed_at < tidegate.now() - (retain->>'completed_s')::bigint * interval '1 second'
+    order by j.completed_at
+    limit up_to
+    for update skip locked
+  )
+  delete from tidegate.jobs as j where j.id = any (array(select o.id from old as o));
+  get diagnostics completed = row_count;
+
+  with old as materialized (
+    select j.id from tidegate.jobs as j
+    where j.status = 'cancelled'
+      and j.cancelled_at < tidegate.now() - (retain->>'cancelled_s')::bigint * interval '1 second'
+    order by j.cancelled_at
+    limit up_to
+    for update skip locked
+  )
+  delete from tidegate.jobs as j where j.id = any (array(select o.id from old as o));
+  get diagnostics cancelled = row_count;
+
+  with old as materialized (
+    select j.id from tidegate.jobs as j
+    where j.status = 'dead'
+      and j.died_at < tidegate.now() - (retain->>'dead_s')::bigint * interval '1 second'
+    order by j.died_at
+    limit up_to
+    for update skip locked
+  )
+  delete from tidegate.jobs as j where j.id = any (array(select o.id from old as o));
+  get diagnostics dead = row_count;
+
+  insert into tidegate.counter_deltas (name, label, value)
+  select 'jobs_pruned_total', p.label, p.value
+  from (values ('completed', completed), ('cancelled', cancelled), ('dead', dead)) as p (label, value)
+  where p.value > 0;
+
+  return jsonb_build_object('pruned', completed + cancelled + dead);
+end
+$$;
+
+-- Adds at most `up_to` unfolded changes to the totals, in the order of their keys. Two ticks at once fold
+-- different changes.
+create function tidegate.fold(up_to integer) returns void
+language sql volatile
+as $$
+  with taken as materialized (
+    select d.ctid from tidegate.counter_deltas as d limit up_to for update skip locked
+  ),
+  folded as (
+    delete from tidegate.counter_deltas as d
+    where d.ctid = any (array(select t.ctid from taken as t))
+    returning d.name, d.type, d.label, d.value
+  )
+  insert into tidegate.counters as c (name, type, label, value)
+  select f.name, f.type, f.label, sum(f.value)
+  from folded as f
+  group by f.name, f.type, f.label
+  order by f.name, f.type, f.label
+  on conflict (name, type, label) do update set value = c.value + excluded.value
+$$;
+
+-- Remembers and counts a tick, once however often the call is repeated, and forgets those of yesterday.
+--   record: { stopped, duration_ms, report }
+create function tidegate.record_tick(tick uuid, record jsonb) returns void
+language sql volatile
+as $$
+  with forgotten as (
+    delete from tidegate.ticks as t
+    where t.id in (
+      select o.id from tidegate.ticks as o
+      where o.ended_at < tidegate.now() - interval '1 day'
+      order by o.ended_at
+      limit 100
+      for update skip locked
+    )
+  ),
+  remembered as (
+    insert into tidegate.ticks (id, started_at, ended_at, stopped, report)
+    values (
+      record_tick.tick,
+      tidegate.now() - (record_tick.record->>'duration_ms')::bigint * interval '1 millisecond',
+      tidegate.now(),
+      record_tick.record->>'stopped',
+      record_tick.record->'report'
+    )
+    on conflict (id) do nothing
+    returning stopped
+  )
+  insert into tidegate.counter_deltas (name, label, value)
+  select 'ticks_total', r.stopped, 1 from remembered as r
+$$;
+
+-- When the next job of these types falls due, paused types left out; null when none is waiting.
+create function tidegate.next_due(types jsonb) returns timestamptz
+language plpgsql volatile
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  ordinary timestamptz;
+  suspects timestamptz;
+begin
+  with recursive levels (type, priority) as (
+    select t.type, first.priority
+    from tidegate.types as t
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = t.type
+      order by j.priority desc
+      limit 1
+    ) as first
+    where t.paused_at is null and t.type in (select jsonb_array_elements_text(next_due.types))
+    union all
+    select l.type, lower.priority
+    from levels as l
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
+        and j.type = l.type and j.priority < l.priority
+      order by j.priority desc
+      limit 1
+    ) as lower
+  )
+  select min(head.available_at) into ordinary
+  from levels as l
+  cross join lateral (
+    select j.available_at
+    from tidegate.jobs as j
+    where j.status = 'pending' and not j.suspect and j.concurrency_key is null
+      and j.type = l.type and j.priority = l.priority
+    order by j.available_at
+    limit 1
+  ) as head;
+
+  select j.available_at into suspects
+  from tidegate.jobs as j
+  join tidegate.types as t on t.type = j.type
+  where j.status = 'pending' and j.suspect and t.paused_at is null
+    and j.type in (select jsonb_array_elements_text(next_due.types))
+  order by j.available_at
+  limit 1;
+
+  return least(ordinary, suspects);
+end
+$$;
+
+-- Everything that /metrics shows, in one snapshot: counters are totals plus what is not folded yet.
+create function tidegate.metrics() returns table (kind text, id uuid, data jsonb, payload text)
+language sql volatile
+as $$
+  select
+    'metric', null::uuid,
+    jsonb_build_object('name', a.name, 'type', a.type, 'label', a.label, 'value', sum(a.value)),
+    null::text
+  from (
+    select c.name, c.type, c.label, c.value from tidegate.counters as c
+    union all
+    select d.name, d.type, d.label, d.value from tidegate.counter_deltas as d
+  ) as a
+  group by a.name, a.type, a.label
+  union all
+  select
+    'metric', null,
+    jsonb_build_object('name', 'jobs_in_flight', 'type', '', 'label', '', 'value', count(*)),
+    null
+  from tidegate.jobs as j
+  where j.status = 'running' and j.lease_until > tidegate.now()
+$$;
+
+-- Ends the right to push that `sequence` was given, and remembers how the push went (null: it went well).
+create function tidegate.pushed(sequence bigint, error text) returns void
+language sql volatile
+as $$
+  with ended as (
+    update tidegate.push as p
+    set
+      lease_until = null,
+      pushed_at = case when pushed.error is null then tidegate.now() else p.pushed_at end,
+      failed_at = case when pushed.error is null then p.failed_at else tidegate.now() end,
+      last_error = pushed.error
+    where p.sequence = pushed.sequence and p.lease_until is not null
+    returning p.last_error
+  )
+  insert into tidegate.counter_deltas (name, value)
+  select 'metrics_push_failures_total', 1 from ended as e where e.last_error is not null
+$$;

@@ -1,0 +1,32 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { PostgresStartError } from '../postgres/error.ts'
+import { refuseBusy } from '../postgres/pidfile.ts'
+
+const patienceMs = 15_000
+
+/**
+ * Stops the server that a killed start has left on its data folder, and returns its process number; undefined
+ * when there is none. Only for a folder whose lock is ours.
+ */
+export async function stopLeftServer(dataDir: string): Promise<number | undefined> {
+  const pid = await findServer(dataDir)
+  if (pid === undefined) return undefined
+  process.kill(pid, 'SIGINT')
+  for (const deadline = Date.now() + patienceMs; (await findServer(dataDir)) === pid; await sleep(20)) {
+    // An immediate shutdown; the next start recovers.
+    if (Date.now() > deadline) process.kill(pid, 'SIGQUIT')
+  }
+  return pid
+}
+
+async function findServer(dataDir: string): Promise<number | undefined> {
+  try {
+    await refuseBusy(dataDir)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof PostgresStartError)) throw error
+    return Number.parseInt(await readFile(join(dataDir, 'postmaster.pid'), 'utf8'), 10)
+  }
+}

@@ -1,0 +1,64 @@
+import { DatabaseError } from './db/errors.ts'
+import type { Logger } from './log.ts'
+import { persist } from './persist.ts'
+import { minimal } from './settling.ts'
+import type { Settle } from './store/work.ts'
+import type { Window } from './window.ts'
+
+/** How a tick speaks to the database: every call with its retries, counted and timed. */
+export interface Caller {
+  /**
+   * Makes a call that carries settles. `once` is told which settles to send and whether an earlier try may
+   * have taken effect. When the database refuses what the settles say, they are sent once more without detail.
+   */
+  readonly call: <Answer>(
+    settles: readonly Settle[],
+    once: (settles: readonly Settle[], ambiguous: boolean) => Promise<Answer>,
+  ) => Promise<Answer>
+  readonly roundTrips: () => number
+  /** How long the last try took. */
+  readonly lastTripMs: () => number
+}
+
+/** Creates the caller of one tick. */
+export function createCaller(window: Window, clock: () => number, random: () => number, log: Logger): Caller {
+  let roundTrips = 0
+  let lastTripMs = 0
+
+  const attempt = <Answer>(once: (ambiguous: boolean) => Promise<Answer>): Promise<Answer> =>
+    persist(
+      (last) => {
+        roundTrips += 1
+        const sentAt = clock()
+        return once(last === 'ambiguous').finally(() => {
+          lastTripMs = clock() - sentAt
+        })
+      },
+      {
+        remainingMs: window.remainingMs,
+        random,
+        onRepeat: (error) => log.warn('database call repeated', errorFields(error)),
+      },
+    )
+
+  return {
+    async call(settles, once) {
+      try {
+        return await attempt((ambiguous) => once(settles, ambiguous))
+      } catch (error) {
+        const refused = error instanceof DatabaseError && error.kind === 'definite' && settles.length > 0
+        if (!refused) throw error
+        log.warn('settle refused, sent again without detail', errorFields(error))
+        const bare = settles.map(minimal)
+        return attempt((ambiguous) => once(bare, ambiguous))
+      }
+    },
+    roundTrips: () => roundTrips,
+    lastTripMs: () => lastTripMs,
+  }
+}
+
+/** What a log line may say of a database error. */
+export function errorFields(error: DatabaseError): { kind: string; code: string | undefined; error: string } {
+  return { kind: error.kind, code: error.code, error: error.message }
+}

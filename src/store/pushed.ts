@@ -1,0 +1,10 @@
+import type { Sql } from '../db/sql.ts'
+
+/** Ends the right to push that came with `sequence`, and remembers how it went. Repeating it changes nothing. */
+export async function pushed(sql: Sql, sequence: number, error: string | null): Promise<void> {
+  await sql(PUSHED, [sequence, error])
+}
+
+const PUSHED = `
+  select tidegate.pushed($1::bigint, $2::text)::text as pushed
+  where clock_timestamp() is not null`

@@ -1,0 +1,309 @@
+import { nextClaim, stopReason, type Backlog, type Plan, type Situation } from './admission.ts'
+import { createCaller, errorFields } from './caller.ts'
+import { DEFAULT_BACKOFF, type Backoff } from './core/backoff.ts'
+import { DatabaseError } from './db/errors.ts'
+import type { Database } from './db/sql.ts'
+import type { Logger } from './log.ts'
+import { RETURN_GRACE_MS, type Registry } from './registry.ts'
+import type { StopReason, TickReport } from './report.ts'
+import { isRelease, settleEnded, settleExpired, settleUnentered } from './settling.ts'
+import { createSlots } from './slots.ts'
+import { close, type CloseAnswer, type Retention } from './store/close.ts'
+import type { MetricRow } from './store/metrics.ts'
+import { pushed } from './store/pushed.ts'
+import { work, type Claim, type Ownership, type Settle, type WorkAnswer } from './store/work.ts'
+import { createTally } from './tally.ts'
+import { openWindow } from './window.ts'
+
+/** What a root gives to its ticks. */
+export interface TickDependencies {
+  readonly registry: Registry
+  /** Opens a way to the database; the tick closes it. */
+  readonly openDatabase: () => Database
+  /** The platform's bindings, for handlers. */
+  readonly env: unknown
+  /** TIDEGATE_ENV: whose jobs this root may run. */
+  readonly environment: string
+  readonly settings: TickSettings
+  readonly log: Logger
+  /** Sends a snapshot of the metrics; absent when there is no gateway. Resolves to what went wrong, or null. */
+  readonly push?: (sequence: number, metrics: readonly MetricRow[]) => Promise<string | null>
+  /** Milliseconds on a monotonic clock. Defaults to `performance.now`. */
+  readonly clock?: () => number
+  /** In [0, 1). Defaults to `Math.random`. */
+  readonly random?: () => number
+}
+
+/** Bounds of every tick of a root. */
+export interface TickSettings {
+  /** Runs at a time. */
+  readonly concurrency: number
+  /** Jobs that one call leases at most. */
+  readonly batch: number
+  /** Part of the window that is kept for the last settle and the push. */
+  readonly reserveMs: number
+  /** How long a lease outlives the tick's deadline. */
+  readonly leaseMarginMs: number
+  /** Bytes of payload after which one call leases no further job. */
+  readonly claimBytes: number
+  /** For expired leases of types that this root does not know. */
+  readonly backoff: Backoff
+  readonly retention: Retention
+  /** How long a pusher of metrics keeps others away. */
+  readonly pushLeaseMs: number
+}
+
+/** Settings of a root that names none. */
+export const TICK_SETTINGS: TickSettings = {
+  concurrency: 10,
+  batch: 10,
+  reserveMs: 5_000,
+  leaseMarginMs: 10_000,
+  claimBytes: 4_194_304,
+  backoff: DEFAULT_BACKOFF,
+  retention: { completedSeconds: 604_800, cancelledSeconds: 604_800, deadSeconds: 7_776_000 },
+  pushLeaseMs: 30_000,
+}
+
+/** One tick. */
+export interface TickOptions {
+  /** Milliseconds from now to the deadline, before which the tick returns. */
+  readonly windowMs: number
+  /** Runs to start at most; 0, the default, leaves it to the window. */
+  readonly maxJobs?: number
+  /** Aborts when the tick has to stop: nothing more is claimed, and what returns is released. */
+  readonly signal?: AbortSignal
+}
+
+/** While handlers run, the tick asks at least this often which of them must stop. */
+const ASK_EVERY_MS = 5_000
+
+/** A settle waits for others that are about to end as long as a round trip takes, but not longer than this. */
+const COMPANY_MS = 20
+
+/** Expired leases that one call reports; finished jobs of a status that a tick deletes; changes that it folds. */
+const EXPIRED = 500
+const PRUNE = 1_000
+const FOLD = 20_000
+
+/**
+ * Leases due jobs, runs them, settles them – again and again until nothing is left or nothing fits – and
+ * returns before its deadline. A failing job or database never makes it reject; the report says why it
+ * stopped. Ticks may overlap, repeat, come late, or not come.
+ */
+export async function tick(dependencies: TickDependencies, options: TickOptions): Promise<TickReport> {
+  const {
+    registry,
+    settings,
+    log,
+    environment,
+    clock = () => performance.now(),
+    random = Math.random,
+  } = dependencies
+  const { windowMs, maxJobs = 0, signal } = options
+  const window = openWindow(clock, windowMs, settings.reserveMs)
+  const database = dependencies.openDatabase()
+  const handlersDatabase = dependencies.openDatabase()
+  const caller = createCaller(window, clock, random, log)
+  const slots = createSlots({ registry, env: dependencies.env, sql: handlersDatabase.sql, log, clock })
+  const tally = createTally(log)
+  const identity = { environment, tick: crypto.randomUUID() }
+  const types = [...registry.keys()]
+
+  const backlog: Backlog = {
+    claimed: 0,
+    drainedAtMs: undefined,
+    leftOut: false,
+    suspectType: undefined,
+    suspectMs: 0,
+  }
+  let settles: Settle[] = []
+  let moreExpired = false
+  let worstWaitMs: number | null = null
+  let stopped: StopReason | undefined
+  let failure: string | undefined
+  let closed: CloseAnswer | undefined
+
+  const situation = (): Situation => ({
+    registry,
+    window,
+    windowMs,
+    backlog,
+    running: slots.size(),
+    suspectRunning: slots.held().some(({ suspect }) => suspect),
+    concurrency: settings.concurrency,
+    batch: settings.batch,
+    maxJobs,
+  })
+
+  const plan = (): Plan | undefined => (stopped === undefined ? nextClaim(situation()) : undefined)
+
+  const shutDown = (): void => {
+    stopped ??= 'shutdown'
+    slots.stop('the tick has to stop')
+    slots.wake()
+  }
+
+  /** Steps until nothing runs and nothing more can be leased; the settles that are left go with the last call. */
+  const drain = async (): Promise<void> => {
+    await step({ register: [...registry.values()] })
+    while (stopped !== 'wrong_database' && window.remainingMs() > 0) {
+      const next = plan()
+      if (slots.size() === 0 && next === undefined && !moreExpired) return
+      const canFill = next !== undefined && backlog.drainedAtMs === undefined
+      if (slots.size() > 0 && !canFill) {
+        await waitForRuns()
+        if (slots.size() === 0) continue
+      }
+      await step({})
+    }
+  }
+
+  /** Settles what has ended and leases into the free slots: one call. */
+  const step = async (extra: { readonly register?: readonly Registered[] }): Promise<void> => {
+    collect()
+    const next = settles.some(isRelease) ? undefined : plan()
+    const claim: Claim | undefined = next && {
+      ...next,
+      token: crypto.randomUUID(),
+      bytes: settings.claimBytes,
+      leaseMs: window.remainingMs() + settings.leaseMarginMs,
+    }
+    const sent = settles
+    const request = { ...identity, ...extra, types, held: slots.held(), expired: EXPIRED }
+    const answer = await caller.call(sent, (settles, ambiguous) => {
+      if (claim === undefined) return work(database.sql, { ...request, settles })
+      return work(database.sql, {
+        ...request,
+        settles,
+        ...(ambiguous ? { recover: claim.token } : { claim }),
+      })
+    })
+    settles = settles.filter((settle) => !sent.includes(settle))
+    tally.account(sent, answer.verdicts)
+    absorb(answer, claim)
+  }
+
+  const absorb = (answer: WorkAnswer, claim: Claim | undefined): void => {
+    if (!answer.ownership.matches) {
+      stopped = 'wrong_database'
+      failure = wrongDatabase(answer.ownership)
+      log.error('tick refused', { error: failure })
+      return
+    }
+    for (const leased of answer.jobs) {
+      const job = registry.get(leased.type)
+      backlog.claimed += 1
+      worstWaitMs = Math.max(worstWaitMs ?? 0, leased.waitedMs)
+      if (job !== undefined && stopped === undefined && window.fits(job.timeoutMs)) slots.start(leased, job)
+      else settles.push(settleUnentered(leased))
+    }
+    backlog.suspectType = answer.dueSuspectType
+    if (claim?.suspects === true && answer.jobs.length === 0) backlog.suspectType = undefined
+    if (claim?.suspects === false)
+      backlog.drainedAtMs = isShort(answer, claim) ? window.elapsedMs() : undefined
+    for (const { id, reason } of answer.aborts) slots.stop(`the job's lease was ${reason}`, id)
+    moreExpired = answer.expired.length === EXPIRED
+    const own = new Set([...slots.held(), ...settles].map(({ id }) => id))
+    const expired = answer.expired.filter(({ id }) => !own.has(id))
+    settles.push(...expired.map((lease) => settleExpired(lease, registry, settings.backoff, random)))
+  }
+
+  /** Turns runs that have ended into settles. */
+  const collect = (): void => {
+    for (const ended of slots.takeEnded()) {
+      if (ended.leased.suspect) backlog.suspectMs += ended.durationMs
+      const settle = settleEnded(ended, random)
+      if (settle !== undefined) settles.push(settle)
+    }
+  }
+
+  /** Waits until a run has ended, then a little for others that are about to. */
+  const waitForRuns = async (): Promise<void> => {
+    if (stopped === undefined) await slots.change(Math.min(ASK_EVERY_MS, window.runningMs()))
+    if (window.runningMs() <= 0) slots.stop('the tick is at its deadline')
+    const stopping = stopped !== undefined || window.runningMs() <= 0
+    await slots.idle(stopping ? 2 * RETURN_GRACE_MS : Math.min(caller.lastTripMs(), COMPANY_MS))
+  }
+
+  const finish = async (): Promise<void> => {
+    collect()
+    stopped ??= stopReason(situation())
+    const sent = settles
+    closed = await caller.call(sent, (settles) =>
+      close(database.sql, {
+        ...identity,
+        types,
+        settles,
+        retention: settings.retention,
+        prune: PRUNE,
+        fold: FOLD,
+        record: { stopped: stopped ?? 'empty', durationMs: window.elapsedMs(), report: report() },
+        ...(dependencies.push === undefined ? {} : { pushLeaseMs: settings.pushLeaseMs }),
+      }),
+    )
+    tally.account(sent, closed.verdicts)
+    if (closed.push === undefined || dependencies.push === undefined) return
+    const { sequence, metrics } = closed.push
+    const error = await dependencies.push(sequence, metrics)
+    if (error !== null) log.warn('push failed', { error })
+    await caller.call([], () => pushed(database.sql, sequence, error))
+  }
+
+  const report = (): TickReport => ({
+    claimed: backlog.claimed,
+    ...tally.counts,
+    scheduled: 0,
+    pruned: closed?.pruned ?? 0,
+    roundTrips: caller.roundTrips(),
+    durationMs: Math.round(window.elapsedMs()),
+    startLatencyMs: worstWaitMs,
+    stopped: stopped ?? 'empty',
+    more: closed?.more ?? false,
+    nextDueAt: closed?.nextDueAt ?? null,
+    ...(failure === undefined ? {} : { error: failure }),
+  })
+
+  signal?.addEventListener('abort', shutDown)
+  if (signal?.aborted === true) shutDown()
+  try {
+    await drain()
+    if (stopped !== 'wrong_database') await finish()
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    // A tick whose last call went through has only failed to say how its push went.
+    stopped = closed === undefined ? 'error' : stopped
+    failure = closed === undefined ? error.message : failure
+    log.error('tick failed', errorFields(error))
+  } finally {
+    signal?.removeEventListener('abort', shutDown)
+    slots.stop('the tick has ended')
+    await Promise.all([database.close(), handlersDatabase.close()])
+  }
+  logReport(log, report())
+  return report()
+}
+
+type Registered = { readonly type: string; readonly timeoutMs: number; readonly maxAttempts: number }
+
+/** Whether a claim found less than it asked for, and not for want of room for bytes. */
+function isShort({ jobs }: WorkAnswer, claim: Claim): boolean {
+  const bytes = jobs.reduce((sum, { payload }) => sum + payload.length, 0)
+  return jobs.length < claim.limit && bytes < claim.bytes
+}
+
+/** Names both sides of a database that is not ours (G11). */
+export function wrongDatabase(ownership: Ownership): string {
+  const side = (environment: string | null, branch: string | null) =>
+    `environment ${JSON.stringify(environment)}${branch === null ? '' : ` on branch ${branch}`}`
+  return (
+    `the database belongs to ${side(ownership.recordedEnvironment, ownership.recordedBranchId)}, ` +
+    `this root to ${side(ownership.environment, ownership.branchId)}; nothing was run`
+  )
+}
+
+function logReport(log: Logger, report: TickReport): void {
+  const quiet =
+    report.claimed === 0 && report.reaped === 0 && report.pruned === 0 && report.stopped === 'empty'
+  log[quiet ? 'debug' : 'info']('tick done', { ...report })
+}
