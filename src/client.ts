@@ -77,7 +77,7 @@ type PayloadOf<Jobs extends readonly AnyJob[], Type> = StandardSchemaV1.InferInp
  * const jobs = createClient<typeof worker>({ url, token })
  * await jobs.enqueue('mail.welcome', { userId, email }, { key: `welcome:${userId}` })
  */
-export function createClient<W extends Worker<readonly AnyJob[]>>(options: ClientOptions): Client<JobsOf<W>> {
+export function createClient<W extends Worker>(options: ClientOptions): Client<JobsOf<W>> {
   const send = options.fetch ?? ((input, init) => fetch(input, init))
   const url = new URL('jobs', options.url.endsWith('/') ? options.url : `${options.url}/`)
   return {

@@ -1,10 +1,11 @@
-/** Calls `run` every `everyMs`, but not while the last call is under way. Returns the function that ends it. */
-export function startBeat(everyMs: number, run: () => Promise<unknown>): () => void {
+/** Calls `run` every `everyMs` until the signal, but not while the last call is under way. */
+export function startBeat(everyMs: number, signal: AbortSignal, run: () => Promise<unknown>): void {
+  if (signal.aborted) return
   let underWay = false
   const timer = setInterval(() => {
     if (underWay) return
     underWay = true
     void run().finally(() => (underWay = false))
   }, everyMs)
-  return () => clearInterval(timer)
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }

@@ -53,3 +53,62 @@ export async function superviseWorkerd(options: SupervisorOptions): Promise<Supe
     },
   }
 }
+
+async function keepServing(
+  first: Workerd,
+  { launch, tickEveryMs, print }: SupervisorOptions,
+  stopping: AbortSignal,
+  replace: (next: Workerd) => void,
+): Promise<void> {
+  const serveNext = async (): Promise<string> => {
+    const next = await launch()
+    replace(next)
+    if (stopping.aborted) await next.stop()
+    return serve(next, tickEveryMs, stopping)
+  }
+  let end = await serve(first, tickEveryMs, stopping)
+  for (let delayMs = firstDelayMs; !stopping.aborted; delayMs = Math.min(delayMs * 2, longestDelayMs)) {
+    print(`workerd ${end}: starting it again`)
+    await sleep(delayMs, undefined, { signal: stopping }).catch(() => undefined)
+    if (stopping.aborted) return
+    const since = performance.now()
+    end = await serveNext().catch((error: unknown) => `could not be started: ${String(error)}`)
+    if (performance.now() - since > steadyAfterMs) delayMs = firstDelayMs / 2
+  }
+}
+
+// Returns how it ended, once it has.
+async function serve(workerd: Workerd, tickEveryMs: number, stopping: AbortSignal): Promise<string> {
+  const over = new AbortController()
+  const signal = AbortSignal.any([stopping, over.signal])
+  startBeat(tickEveryMs, signal, () => workerd.scheduled())
+  const end = await Promise.race([untilExit(workerd), untilSilent(workerd, signal)])
+  over.abort()
+  workerd.kill()
+  await workerd.exited
+  return end
+}
+
+async function untilExit(workerd: Workerd): Promise<string> {
+  return `ended with ${await workerd.exited}`
+}
+
+async function untilSilent(workerd: Workerd, signal: AbortSignal): Promise<string> {
+  while (!signal.aborted) {
+    const problem = await probe(workerd)
+    if (problem !== undefined && !signal.aborted) return problem
+    await sleep(probeEveryMs, undefined, { signal }).catch(() => undefined)
+  }
+  return untilExit(workerd)
+}
+
+async function probe({ url }: Workerd): Promise<string | undefined> {
+  try {
+    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(probeTimeoutMs) })
+    await response.body?.cancel()
+    return response.status === 200 ? undefined : `answered GET /healthz with ${response.status}`
+  } catch (error) {
+    const isTimeout = error instanceof Error && error.name === 'TimeoutError'
+    return isTimeout ? `did not answer GET /healthz for ${probeTimeoutMs} ms` : 'broke off GET /healthz'
+  }
+}

@@ -106,7 +106,7 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<Bundle> {
   const boundary = upload.subarray(2, upload.indexOf('\r\n')).toString()
   const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
   const { metadata, ...files } = Object.fromEntries(await new Response(upload, { headers }).formData())
-  const read = metadataSchema.parse(JSON.parse(String(metadata)))
+  const read = metadataSchema.parse(JSON.parse(z.string().parse(metadata)))
   const modules = await Promise.all(Object.values(files).filter(isModule).map(readModule))
   const isMain = (module: BundleModule) => module.name === read.main_module
   return {

@@ -109,18 +109,37 @@ test('whatever a receiver answers is a success, or an error with a bounded delay
   await fc.assert(property)
 })
 
-test('of a body without end the beginning is shown and the rest is not read', async () => {
+test('of a body without end 500 characters are shown and no more than 64 KiB are read', async () => {
+  const chunk = new TextEncoder().encode('x'.repeat(16_384))
+  let pulled = 0
+  const cancelled = Promise.withResolvers<void>()
+  const endless = new ReadableStream({
+    pull(controller) {
+      pulled += chunk.byteLength
+      if (pulled > 1_000_000) controller.error(new Error('read too much'))
+      else controller.enqueue(chunk)
+    },
+    cancel: () => cancelled.resolve(),
+  })
+  const fetch = async () => new Response(endless, { status: 500 })
+  const error = await failureOf({ url: 'https://example.com' }, { fetch })
+  await cancelled.promise
+  expect(error.message).toBe(`https://example.com answered 500: ${'x'.repeat(500)}`)
+  // The stream itself pulls one chunk ahead.
+  expect(pulled).toBeLessThanOrEqual(65_536 + chunk.byteLength)
+})
+
+test.each([200, 302, 500])('a body without end is hung up on after %d', async (status) => {
   const closed = Promise.withResolvers<void>()
-  const error = await failureAt((response) => {
-    response.writeHead(500).on('close', closed.resolve)
+  await using receiver = await startReceiver((response) => {
     const fill = () => {
       while (!response.destroyed && response.write('x'.repeat(16_384)));
     }
-    response.on('drain', fill)
+    response.writeHead(status).on('close', closed.resolve).on('drain', fill)
     fill()
   })
-  expect(error.message).toMatch(/answered 500: x{500}$/)
-  await closed.promise
+  await Promise.allSettled([webhookJob('a', { url: receiver.origin }).run(null, handlerContext())])
+  await expect(closed.promise).resolves.toBeUndefined()
 })
 
 test('an answer counts by its status when its body is cut off', async () => {
@@ -189,25 +208,23 @@ test('a name that does not resolve to one address is told by its code', async ()
 })
 
 test('no message shows a secret, a header or the path, though the receiver echoes them', async () => {
-  const token = 'T0KEN-in-the-path'
   const secret = `whsec_${btoa('k'.repeat(32))}`
-  await using receiver = await startReceiver((response, request) => {
-    if (request.path?.endsWith('reset') === true) return response.socket?.resetAndDestroy()
-    const status = Number(request.path?.slice(-3))
+  const hidden = ['token-in-path', 'token-in-query', 'token-in-header', secret]
+  await using receiver = await startReceiver((response, { path = '', headers }) => {
+    if (path.endsWith('reset')) return response.socket?.resetAndDestroy()
+    const { searchParams, pathname } = new URL(path, 'http://receiver')
+    const token = headers.authorization?.split(' ')[1]
     return response
-      .writeHead(status)
-      .end(`Cannot POST ${request.path} ${JSON.stringify(request.headers)} ${secret}`)
-  })
-  const target = (end: string) => ({
-    url: `${receiver.origin}/hooks/${token}?key=${token}&end=${end}`,
-    secret,
-    headers: { authorization: `Bearer ${token}` },
+      .writeHead(Number(path.slice(-3)))
+      .end(
+        `Cannot POST ${pathname} ${searchParams.get('key')} ${token} ${secret} ${path} ${JSON.stringify(headers)}`,
+      )
   })
   for (const end of ['302', '404', '429', '500', 'reset']) {
-    const error = await failureOf(target(end))
+    const url = `${receiver.origin}/hooks/token-in-path?key=token-in-query&end=${end}`
+    const error = await failureOf({ url, secret, headers: { authorization: 'Bearer token-in-header' } })
     const shown = [error.message, error.stack, String(error.cause)].join('\n')
     expect(shown).toContain(receiver.origin)
-    expect(shown).not.toContain(token)
-    expect(shown).not.toContain(secret)
+    expect(hidden.filter((text) => shown.includes(text))).toEqual([])
   }
 })
