@@ -78,14 +78,16 @@ $$;
 --   request: { environment, tick, register?: [{ type, timeout_ms, max_attempts }], types: [text],
 --     settle?: […], claim?: …, recover?: token, held?: [{ id, token }], expired?: integer }
 -- `recover` repeats a call whose answer was lost: it leases nothing new and returns the rows that carry
--- that token. Job rows are locked by id first, pending rows are skipped when locked.
+-- that token. A claim leases nothing while a suspect of one of its `yield_to` types is due, for what it would
+-- lease could take the time that the suspect needs. Job rows are locked by id first, pending rows are skipped when locked.
 create function tidegate.work(request jsonb) returns table (kind text, id uuid, data jsonb, payload text)
 language plpgsql volatile
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-  meta jsonb;
+  meta   jsonb;
+  yields boolean := false;
 begin
   select w.data into meta from tidegate.whose(request->>'environment') as w;
   kind := 'meta';
@@ -113,7 +115,12 @@ begin
       order by j.priority desc, j.available_at, j.id;
   end if;
 
-  if request ? 'claim' and not (meta->>'paused')::boolean then
+  if jsonb_array_length(request#>'{claim,yield_to}') > 0 then
+    select request#>'{claim,yield_to}' ? (d.data->>'type') into yields
+    from tidegate.due_suspect(request->'types') as d;
+  end if;
+
+  if request ? 'claim' and yields is not true and not (meta->>'paused')::boolean then
     return query
       select 'job', c.id, c.data, c.payload from tidegate.claim(request->'claim') as c;
   end if;

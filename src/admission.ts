@@ -34,6 +34,8 @@ export interface Plan {
   readonly limit: number
   readonly types: readonly string[]
   readonly suspects: boolean
+  /** Types of which a suspect, should one be due, might not get its turn after this claim. */
+  readonly yieldTo: readonly string[]
 }
 
 /** How long an empty answer is believed when nothing runs any more. */
@@ -53,10 +55,16 @@ export function nextClaim(situation: Situation): Plan | undefined {
   const ordinary = turn?.first === true ? [] : fitting(situation, turn?.keepMs ?? 0)
   const limit = Math.min(room, concurrency - running)
   if (ordinary.length > 0 && !isDrained(situation)) {
-    return limit > 0 ? { limit, types: ordinary, suspects: false } : undefined
+    if (limit <= 0) return undefined
+    return {
+      limit,
+      types: ordinary,
+      suspects: false,
+      yieldTo: turn === undefined ? endangered(situation, ordinary) : [],
+    }
   }
   if (turn === undefined || running > 0) return undefined
-  return { limit: 1, types: fitting(situation, 0), suspects: true }
+  return { limit: 1, types: fitting(situation, 0), suspects: true, yieldTo: [] }
 }
 
 /** Why a tick stops when it was not told to. */
@@ -80,6 +88,14 @@ function suspectTurn({ registry, window, windowMs, backlog }: Situation): Suspec
     return undefined
   const keepMs = admissionMs(suspect.timeoutMs)
   return { keepMs, first: window.elapsedMs() + window.runningMs() - keepMs < windowMs / 2 }
+}
+
+/** Types that fit now, but perhaps no longer after a run of the longest of `claimed`. */
+function endangered({ registry, window }: Situation, claimed: readonly string[]): readonly string[] {
+  const longestMs = Math.max(...claimed.map((type) => registry.get(type)?.timeoutMs ?? 0))
+  return [...registry.values()]
+    .filter(({ timeoutMs }) => window.fits(timeoutMs) && !window.fits(timeoutMs, admissionMs(longestMs)))
+    .map(({ type }) => type)
 }
 
 function fitting({ registry, window, backlog }: Situation, keepMs: number): readonly string[] {

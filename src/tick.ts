@@ -200,8 +200,9 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     }
     backlog.suspectType = answer.dueSuspectType
     if (claim?.suspects === true && answer.jobs.length === 0) backlog.suspectType = undefined
-    if (claim?.suspects === false)
+    if (claim?.suspects === false && !claim.yieldTo.includes(answer.dueSuspectType ?? '')) {
       backlog.drainedAtMs = isShort(answer, claim) ? window.elapsedMs() : undefined
+    }
     for (const { id, reason } of answer.aborts) slots.stop(`the job's lease was ${reason}`, id)
     moreExpired = answer.expired.length === EXPIRED
     const own = new Set([...slots.held(), ...settles].map(({ id }) => id))

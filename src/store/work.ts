@@ -47,6 +47,8 @@ export interface Claim {
   readonly types: readonly string[]
   /** Take rows that a crash has marked instead of ordinary ones. */
   readonly suspects: boolean
+  /** Lease nothing while a suspect of one of these types is due. */
+  readonly yieldTo: readonly string[]
 }
 
 /** A lease as its holder, or whoever recovers it, knows it. */
@@ -205,6 +207,7 @@ function workWire(request: WorkRequest): object {
       lease_ms: Math.ceil(claim.leaseMs),
       types: claim.types,
       suspects: claim.suspects,
+      yield_to: claim.yieldTo,
     },
     recover: request.recover,
     held: request.held.map(({ id, token }) => ({ id, token })),

@@ -107,6 +107,7 @@ export function claimOf(fields: Partial<Claim> = {}): Claim {
     leaseMs: 60_000,
     types: ['t', 'u'],
     suspects: false,
+    yieldTo: [],
     ...fields,
   }
 }
