@@ -60,7 +60,7 @@ export function nextClaim(situation: Situation): Plan | undefined {
       limit,
       types: ordinary,
       suspects: false,
-      yieldTo: turn === undefined ? endangered(situation, ordinary) : [],
+      yieldTo: backlog.suspectType === undefined ? endangered(situation, ordinary) : [],
     }
   }
   if (turn === undefined || running > 0) return undefined
