@@ -1,11 +1,11 @@
-import { LIMITS, type Json } from './core/job.ts'
+import { LIMITS } from './core/job.ts'
 import { InvalidInput, payloadText } from './payload.ts'
-import type { FollowUpOptions, JobContext, RegisteredJob, Registry } from './registry.ts'
+import type { EnqueueFollowUp, FollowUpOptions, RegisteredJob, Registry } from './registry.ts'
 import type { FollowUp } from './store/work.ts'
 
 /** Jobs that a run has asked for, to be inserted with its completion. */
 export interface FollowUps {
-  readonly enqueue: JobContext['enqueue']
+  readonly enqueue: EnqueueFollowUp
   readonly collected: () => readonly FollowUp[]
   /** Rejects when a schema that answers asynchronously refused a payload. */
   readonly check: () => Promise<void>
@@ -18,7 +18,7 @@ export function collectFollowUps(registry: Registry): FollowUps {
   const jobs: FollowUp[] = []
   const checks: Promise<void>[] = []
   return {
-    enqueue(job, payload, options = {}) {
+    enqueue(job: string | { readonly type: string }, payload: unknown, options: FollowUpOptions = {}) {
       const type = typeof job === 'string' ? job : job.type
       if (jobs.length >= MOST)
         throw new InvalidInput([{ path: '', message: `expected at most ${MOST} follow-ups of one run` }])
@@ -35,7 +35,7 @@ export function collectFollowUps(registry: Registry): FollowUps {
   }
 }
 
-function followUp(type: string, payload: Json, options: FollowUpOptions): FollowUp {
+function followUp(type: string, payload: unknown, options: FollowUpOptions): FollowUp {
   const { priority, delaySeconds, maxAttempts } = options
   if (!LIMITS.typePattern.test(type))
     refuse('type', `expected ${LIMITS.typePattern.source}, got ${JSON.stringify(type)}`)
@@ -52,7 +52,7 @@ function followUp(type: string, payload: Json, options: FollowUpOptions): Follow
 }
 
 /** Checks a payload against its type's schema: throws at once where the schema answers at once. */
-function checkSchema(job: RegisteredJob | undefined, payload: Json): Promise<void> | undefined {
+function checkSchema(job: RegisteredJob | undefined, payload: unknown): Promise<void> | undefined {
   const result = job?.payload['~standard'].validate(payload)
   if (result === undefined) return undefined
   if (result instanceof Promise) return result.then(({ issues }) => refuseIssues(issues))

@@ -16,6 +16,7 @@ export type { LogFields, Logger } from './log.ts'
 export {
   defineJob,
   type AnyJob,
+  type EnqueueFollowUp,
   type FollowUpOptions,
   type HandlerResult,
   type JobContext,

@@ -34,7 +34,17 @@ export interface JobContext<Env = unknown> {
    * and nothing when the run fails or has lost its lease. Its key is `<job id>:<n>`. Throws when the
    * payload is not acceptable.
    */
-  readonly enqueue: (job: JobDefinition | string, payload: Json, options?: FollowUpOptions) => void
+  readonly enqueue: EnqueueFollowUp
+}
+
+/** Collects a follow-up, by its definition or by the name of its type. */
+export interface EnqueueFollowUp {
+  <Schema extends StandardSchemaV1>(
+    job: { readonly type: string; readonly payload: Schema },
+    payload: StandardSchemaV1.InferInput<Schema>,
+    options?: FollowUpOptions,
+  ): void
+  (job: string, payload: Json, options?: FollowUpOptions): void
 }
 
 /** Settings of a follow-up job. */
@@ -160,6 +170,12 @@ function register(job: AnyJob, defaults: RegistryDefaults): RegisteredJob {
       `job type ${job.type}: expected maxAttempts from 1 to ${LIMITS.maxAttempts}, got ${maxAttempts}`,
     )
   }
+  const { backoff = defaults.backoff } = job
+  if ('delaysMs' in backoff && (backoff.delaysMs.length === 0 || backoff.delaysMs.some((ms) => !(ms >= 0)))) {
+    throw new Error(
+      `job type ${job.type}: expected a backoff list of delays in milliseconds, got [${backoff.delaysMs.join(', ')}]`,
+    )
+  }
   const timeoutMs = durationMs(job.timeout ?? defaults.timeoutMs)
   const needed = admissionMs(timeoutMs) + defaults.reserveMs
   if (needed > defaults.windowMs) {
@@ -173,7 +189,7 @@ function register(job: AnyJob, defaults: RegistryDefaults): RegisteredJob {
     payload: job.payload,
     timeoutMs,
     maxAttempts,
-    backoff: job.backoff ?? defaults.backoff,
+    backoff,
     run: job.run.bind(job) as RegisteredJob['run'],
   }
 }

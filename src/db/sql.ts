@@ -15,5 +15,5 @@ export type Sql = (text: string, params: readonly Param[]) => Promise<readonly R
 export interface Database {
   readonly sql: Sql
   /** Ends the connection, if there is one. Never rejects; later calls do. */
-  close(): Promise<void>
+  readonly close: () => Promise<void>
 }

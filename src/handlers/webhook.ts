@@ -1,3 +1,4 @@
+import { VERSION } from '../version.ts'
 import { Webhook } from 'standardwebhooks'
 import { z } from 'zod'
 
@@ -51,7 +52,7 @@ export function webhookJob<const Type extends string>(
 }
 
 /** The release is told to receivers; a test holds it equal to package.json's. */
-const USER_AGENT = 'tidegate/0.1.0'
+const USER_AGENT = `tidegate/${VERSION}`
 
 function checkTarget(type: string, target: WebhookTargetInput): WebhookTarget {
   const checked = webhookTargetSchema.safeParse(target)

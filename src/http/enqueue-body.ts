@@ -35,7 +35,7 @@ function key() {
   const error = expected(`1 to ${LIMITS.keyLength} characters without U+0000 and lone surrogates`)
   const isKey = (text: string): boolean => {
     // Characters as Postgres counts them.
-    const length = [...text].length
+    const { length } = Array.from(text)
     return length >= 1 && length <= LIMITS.keyLength && !text.includes('\0') && text.isWellFormed()
   }
   return z.string({ error }).refine(isKey, { error }).meta({ minLength: 1, maxLength: LIMITS.keyLength })

@@ -10,10 +10,11 @@ export interface ReadPayload {
 }
 
 /**
- * Reads a payload: whether it can be stored, and whether the schema of its type accepts it. Throws a 413
- * when it is over its limit.
+ * Reads a payload: whether it can be stored, and whether the schema of its type accepts it. One that is
+ * absent or null is for the body's schema to refuse. Throws a 413 when it is over its limit.
  */
 export async function readPayload(payload: unknown, job: RegisteredJob | undefined): Promise<ReadPayload> {
+  if (payload === undefined || payload === null) return { text: '', issues: [] }
   const issues = storabilityIssues(payload, 'payload')
   if (issues.length > 0) return { text: '', issues }
   // The text before the schema, which may change its input.

@@ -22,16 +22,19 @@ export async function readEnqueue(
   headers: EnqueueHeaders,
   registry: Registry,
 ): Promise<EnqueueInput> {
-  const body = isObject(sent) ? withHeaderKey(sent, headers.idempotencyKey) : undefined
-  const parsed = ENQUEUE_BODY.safeParse(body ?? sent)
-  const job = typeof body?.type === 'string' ? registry.get(body.type) : undefined
-  const isThere = body?.payload !== undefined && body.payload !== null
-  const payload = isThere ? await readPayload(body.payload, job) : NO_PAYLOAD
-  const issues = [...(parsed.error ? issuesOf(parsed.error) : []), ...conflicts(body, headers), ...payload.issues]
+  const body = isObject(sent) ? withHeaderKey(sent, headers.idempotencyKey) : {}
+  const job = typeof body.type === 'string' ? registry.get(body.type) : undefined
+  const parsed = ENQUEUE_BODY.safeParse(isObject(sent) ? body : sent)
+  const payload = await readPayload(body.payload, job)
+  const issues = [
+    ...(parsed.error === undefined ? [] : issuesOf(parsed.error)),
+    ...conflicts(body, headers),
+    ...payload.issues,
+  ]
   if (!parsed.success || issues.length > 0) throw new InvalidInput(issues)
   const { type, idempotency_key, priority, delay_seconds, available_at, max_attempts } = parsed.data
-  // 0 is the ancestor's word for the default.
-  const maxAttempts = max_attempts === 0 ? undefined : max_attempts
+  // Not `??`: 0 is the default too.
+  const maxAttempts = max_attempts || job?.maxAttempts
   return {
     type,
     payload: payload.text,
@@ -40,7 +43,40 @@ export async function readEnqueue(
     ...(priority !== undefined && { priority }),
     ...(delay_seconds !== undefined && { delayMs: Math.round(delay_seconds * 1_000) }),
     ...(available_at !== undefined && { availableAt: storableInstant(available_at) }),
-    ...maxAttemptsOf(maxAttempts ?? job?.maxAttempts),
+    ...(maxAttempts !== undefined && { maxAttempts }),
     ...(isTraceparent(headers.traceparent) && { traceparent: headers.traceparent }),
   }
+}
+
+type Body = Readonly<Record<string, unknown>>
+
+function withHeaderKey(body: Body, key: string | undefined): Body {
+  return key === undefined || body.idempotency_key !== undefined ? body : { ...body, idempotency_key: key }
+}
+
+/** What no single field is to blame for. */
+function conflicts(body: Body, { idempotencyKey: key }: EnqueueHeaders): readonly Issue[] {
+  const issues: Issue[] = []
+  if (key !== undefined && body.idempotency_key !== key) {
+    const message = 'expected the key of the header Idempotency-Key, got another'
+    issues.push({ path: 'idempotency_key', message })
+  }
+  // Header bytes beyond ASCII would be read as other characters than the field's.
+  if (key !== undefined && !/^[ -~]*$/.test(key)) {
+    const message = 'expected ASCII in the header Idempotency-Key, got other characters; the field takes any'
+    issues.push({ path: 'idempotency_key', message })
+  }
+  if (body.delay_seconds !== undefined && body.available_at !== undefined) {
+    issues.push({ path: 'available_at', message: 'expected delay_seconds or available_at, got both' })
+  }
+  return issues
+}
+
+/** W3C Trace Context: a version but ff, and ids that are not all zero. */
+function isTraceparent(header: string | undefined): header is string {
+  return /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/.test(header ?? '')
+}
+
+function isObject(value: unknown): value is Body {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -16,7 +16,9 @@ export function integer(least: number, most: number): z.ZodInt {
 /** A JSON object of these fields; any other is an issue of its own name. */
 export function fields<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const error = expected('a JSON object')
-  return z.strictObject(shape, { error: (issue) => (issue.code === 'invalid_type' ? error(issue) : undefined) })
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === 'invalid_type' ? error(issue) : undefined),
+  })
 }
 
 /** What the schema makes of an input. Throws {@link InvalidInput} with every issue. */
@@ -44,5 +46,5 @@ function shown(input: unknown): string {
   if (typeof input === 'string') return JSON.stringify(input.length > 40 ? `${input.slice(0, 40)}…` : input)
   if (Array.isArray(input)) return 'an array'
   if (typeof input === 'object' && input !== null) return 'an object'
-  return typeof input === 'symbol' ? 'a number out of range' : String(input)
+  return typeof input === 'symbol' ? 'a number out of range' : JSON.stringify(input)
 }

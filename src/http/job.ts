@@ -1,3 +1,4 @@
+import type { Context } from 'hono'
 import { z } from 'zod'
 
 import { STATUSES } from '../core/job.ts'
@@ -33,6 +34,11 @@ export function jobText(job: Job, waitingFor: WaitingFor | null = null): string 
   })
 }
 
+/** Answers with JSON text. */
+export function answerJson(c: Context, status: 200 | 201, text: string): Response {
+  return c.body(text, status, { 'Content-Type': 'application/json' })
+}
+
 /** The answer of a change that an operator made. */
 export function changedJobText(job: Job): string {
   return objectText({ status: json('ok'), job: jobText(job) })
@@ -40,7 +46,8 @@ export function changedJobText(job: Job): string {
 
 /** The schema of {@link jobText}. */
 export function jobSchema(): z.ZodType {
-  const instant = () => z.iso.datetime().meta({ description: 'RFC 3339 in UTC, by the clock of the database' })
+  const instant = () =>
+    z.iso.datetime().meta({ description: 'RFC 3339 in UTC, by the clock of the database' })
   const optional = (description: string) => instant().optional().meta({ description })
   return z
     .object({
@@ -50,7 +57,9 @@ export function jobSchema(): z.ZodType {
       payload: z.unknown().meta({ description: 'Any JSON value, as it was sent' }),
       status: z.enum(STATUSES),
       priority: z.int(),
-      attempts: z.int().meta({ description: 'Runs begun, crashes included; given back by a release or a snooze' }),
+      attempts: z
+        .int()
+        .meta({ description: 'Runs begun, crashes included; given back by a release or a snooze' }),
       max_attempts: z.int(),
       available_at: instant(),
       started_at: optional('When its last run began'),

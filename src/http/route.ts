@@ -50,5 +50,12 @@ export interface RouteDescription extends Pick<RouteConfig, 'summary' | 'descrip
   readonly answers: Readonly<Record<number, Answer>>
 }
 
-/** What one status means. Without a schema it is an error. */
-export type Answer = string | { readonly description: string; readonly schema: z.ZodType; readonly headers?: z.ZodObject }
+/** What one status means; as a text alone it is the codes of an error. */
+export type Answer =
+  | string
+  | {
+      readonly description: string
+      readonly schema: z.ZodType
+      /** Defaults to `application/json`. */
+      readonly mediaType?: string
+    }

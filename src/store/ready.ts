@@ -1,6 +1,9 @@
 import type { Sql } from '../db/sql.ts'
 import { data, readOwnership, type Ownership } from './work.ts'
 
+/** The migrations, by number, after which this release runs; the newest is the last file of `migrations/`. */
+export const SCHEMA_VERSIONS = { oldest: 7, newest: 7 } as const
+
 /** What `/readyz` needs to know of the database. */
 export interface Readiness {
   readonly ownership: Ownership

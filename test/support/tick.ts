@@ -97,7 +97,7 @@ export function untilAborted<Value>(signal: AbortSignal, after: () => Value): Pr
     try {
       resolve(after())
     } catch (error) {
-      reject(error as Error)
+      reject(error)
     }
   }
   if (signal.aborted) finish()

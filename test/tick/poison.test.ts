@@ -5,6 +5,8 @@ import { PermanentError, RetryAfterError, snooze } from '../../src/errors.ts'
 import { defineJob } from '../../src/registry.ts'
 import { job, never, openRoot, settings, type Root } from '../support/tick.ts'
 
+/* oxlint-disable typescript/only-throw-error -- handlers do throw such things */
+
 const circular: Record<string, unknown> = {}
 circular.self = circular
 
@@ -37,21 +39,21 @@ describe('a bad job never touches its neighbours (G10)', () => {
         throw 'just text'
       },
       { ...bad, last_error: 'just text' },
-    ], // eslint-disable-line no-throw-literal, typescript/only-throw-error
+    ],
     [
       'throws undefined',
       () => {
         throw undefined
       },
       { ...bad, last_error: 'threw undefined' },
-    ], // eslint-disable-line no-throw-literal, typescript/only-throw-error
+    ],
     [
       'throws something circular',
       () => {
         throw circular
       },
       { ...bad, last_error: 'threw something that cannot be described' },
-    ], // eslint-disable-line no-throw-literal, typescript/only-throw-error
+    ],
     [
       'throws an error whose message throws',
       () => {
@@ -97,7 +99,7 @@ describe('a bad job never touches its neighbours (G10)', () => {
     [
       'throws after it has resolved',
       () => {
-        setTimeout(() => Promise.reject(new Error('late')).catch(() => undefined))
+        setTimeout(() => void Promise.reject(new Error('late')).catch(() => undefined))
         return 'ok'
       },
       { status: 'completed', result: 'ok' },

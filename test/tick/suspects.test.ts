@@ -96,10 +96,14 @@ describe('suspects', () => {
     await suspect('t')
     for (let n = 0; n < 5; n += 1) await root.put('long')
     let now = 0
-    const taking = (type: string, ms: number, timeout: number) => job(() => void (now += ms), { type, timeout })
+    const taking = (type: string, ms: number, timeout: number) =>
+      job(() => void (now += ms), { type, timeout })
     const jobs = [taking('long', 16_000, 17_000), taking('t', 1_000, 4_000)]
     const one = { clock: () => now, settings: { ...settings, concurrency: 1, batch: 1 } }
-    await expect(root.tick(jobs, { windowMs: 20_000 }, one)).resolves.toMatchObject({ completed: 2, more: true })
+    await expect(root.tick(jobs, { windowMs: 20_000 }, one)).resolves.toMatchObject({
+      completed: 2,
+      more: true,
+    })
     const [row] = await root.db.query("select status from tidegate.jobs where type = 't'")
     expect(row).toEqual({ status: 'completed' })
   })
