@@ -1,3 +1,5 @@
+import type { ExecutionContext } from 'hono'
+
 import { readConfig, type Config } from './config.ts'
 import { openPg } from './db/pg.ts'
 import type { Sql } from './db/sql.ts'
@@ -25,17 +27,11 @@ export interface WorkerOptions<Jobs extends readonly AnyJob[]> {
 
 /** A module Worker (https://developers.cloudflare.com/workers/runtime-apis/handlers/). */
 export interface Worker<Jobs extends readonly AnyJob[] = readonly AnyJob[]> {
-  fetch(request: Request, env: object, context: InvocationContext): Promise<Response>
+  fetch(request: Request, env: object, context: ExecutionContext): Promise<Response>
   /** Awaits one tick. Rejects when the configuration is invalid, or the database is away or not ours. */
-  scheduled(controller: unknown, env: object, context: InvocationContext): Promise<void>
+  scheduled(controller: unknown, env: object, context: ExecutionContext): Promise<void>
   /** Only a type: lets `createClient<typeof worker>` know the payloads. */
   readonly jobs?: Jobs
-}
-
-/** The part of Cloudflare's ExecutionContext that is used. */
-export interface InvocationContext {
-  waitUntil(promise: Promise<unknown>): void
-  passThroughOnException(): void
 }
 
 /**
@@ -66,7 +62,7 @@ export function createWorker<const Jobs extends readonly AnyJob[]>(
 }
 
 interface Root {
-  readonly fetch: (request: Request, env: object, context: InvocationContext) => Response | Promise<Response>
+  readonly fetch: (request: Request, env: object, context: ExecutionContext) => Response | Promise<Response>
   readonly scheduled: () => Promise<void>
 }
 
