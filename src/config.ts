@@ -37,8 +37,27 @@ export type Runtime = 'workers' | 'node'
 export function readConfig(env: Readonly<Record<string, unknown>>, runtime: Runtime): ConfigResult {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
   const parsed = settings(runtime).safeParse(given)
-  if (!parsed.success) return { problems: parsed.error.issues.map((issue) => problem(issue, given)) }
-  return { config: toConfig(parsed.data) }
+  const problems = [
+    ...missing(given),
+    ...(parsed.success ? tooNarrow(parsed.data) : parsed.error.issues.map((issue) => problem(issue, given))),
+  ]
+  return parsed.success && problems.length === 0 ? { config: toConfig(parsed.data) } : { problems }
+}
+
+function missing(given: Readonly<Record<string, unknown>>): readonly string[] {
+  const problems: string[] = []
+  if (given['DATABASE_URL'] === undefined && given['HYPERDRIVE'] === undefined) {
+    problems.push('DATABASE_URL: expected a postgres:// URL, or a Hyperdrive binding HYPERDRIVE')
+  }
+  if (given['OPERATOR_TOKENS'] === undefined) problems.push('OPERATOR_TOKENS: expected at least one token')
+  return problems
+}
+
+function tooNarrow(value: Settings): readonly string[] {
+  const reserveMs = reserve(value)
+  return (['TICK_WINDOW_MS', 'TICK_HTTP_WINDOW_MS'] as const)
+    .filter((name) => value[name] <= reserveMs)
+    .map((name) => `${name}: expected more than the ${reserveMs} ms kept for settling, got ${value[name]}`)
 }
 
 const SECRET_SETTINGS = /URL|TOKENS|SECRET|AUTHORIZATION|WEBHOOKS|HYPERDRIVE/
@@ -51,49 +70,35 @@ function problem(issue: z.core.$ZodIssue, given: Readonly<Record<string, unknown
 }
 
 function settings(runtime: Runtime) {
-  return z
-    .object({
-      DATABASE_URL: databaseUrl.optional(),
-      HYPERDRIVE: z.object({ connectionString: databaseUrl }).optional(),
-      TIDEGATE_ENV: z.string().max(64, 'expected at most 64 characters').default('production'),
-      ENQUEUE_TOKENS: secrets.default([]),
-      OPERATOR_TOKENS: secrets.default([]),
-      CRON_SECRET: secrets.default([]),
-      TICK_WINDOW_MS: whole(1_000, 900_000).default(50_000),
-      TICK_HTTP_WINDOW_MS: whole(1_000, 900_000).default(25_000),
-      TICK_MAX_JOBS: whole(0, 1_000_000).default(0),
-      TICK_CONCURRENCY: whole(1, 1_000).default(runtime === 'workers' ? 4 : 10),
-      TICK_BATCH: whole(1, 1_000).optional(),
-      SETTLE_RESERVE_MS: whole(500, 60_000).optional(),
-      LEASE_MARGIN_MS: whole(1_000, 600_000).default(TICK_SETTINGS.leaseMarginMs),
-      DEFAULT_TIMEOUT_MS: whole(100, 900_000).default(10_000),
-      BASE_BACKOFF_MS: whole(1, 86_400_000).default(15_000),
-      BACKOFF_FACTOR: number(1, 100).default(4),
-      MAX_BACKOFF_MS: whole(1_000, 86_400_000).default(3_600_000),
-      DEFAULT_MAX_ATTEMPTS: whole(1, LIMITS.maxAttempts).default(5),
-      PUSHGATEWAY_URL: z.url({ protocol: /^https?$/, error: 'expected an http or https URL' }).optional(),
-      PUSHGATEWAY_AUTHORIZATION: z.string().optional(),
-      PUSH_TIMEOUT_MS: whole(100, 30_000).default(3_000),
-      METRICS_INSTANCE: z.string().optional(),
-      RETAIN_COMPLETED_SECONDS: retention.default(604_800),
-      RETAIN_CANCELLED_SECONDS: retention.default(604_800),
-      RETAIN_DEAD_SECONDS: retention.default(7_776_000),
-      WEBHOOKS: z.string().optional(),
-      LOG_LEVEL: z.enum(LOG_LEVELS, { error: `expected one of ${LOG_LEVELS.join(', ')}` }).default('info'),
-    })
-    .superRefine((value, context) => {
-      const report = (path: string, message: string) =>
-        context.addIssue({ code: 'custom', path: [path], message })
-      if (value.DATABASE_URL === undefined && value.HYPERDRIVE === undefined) {
-        report('DATABASE_URL', 'expected a Postgres URL, or a Hyperdrive binding HYPERDRIVE')
-      }
-      if (value.OPERATOR_TOKENS.length === 0) report('OPERATOR_TOKENS', 'expected at least one token')
-      const reserveMs = reserve(value)
-      for (const window of ['TICK_WINDOW_MS', 'TICK_HTTP_WINDOW_MS'] as const) {
-        if (value[window] <= reserveMs)
-          report(window, `expected more than the ${reserveMs} ms kept for settling`)
-      }
-    })
+  return z.object({
+    DATABASE_URL: databaseUrl.optional(),
+    HYPERDRIVE: z.object({ connectionString: databaseUrl }).optional(),
+    TIDEGATE_ENV: z.string().max(64, 'expected at most 64 characters').default('production'),
+    ENQUEUE_TOKENS: secrets.default([]),
+    OPERATOR_TOKENS: secrets.default([]),
+    CRON_SECRET: secrets.default([]),
+    TICK_WINDOW_MS: whole(1_000, 900_000).default(50_000),
+    TICK_HTTP_WINDOW_MS: whole(1_000, 900_000).default(25_000),
+    TICK_MAX_JOBS: whole(0, 1_000_000).default(0),
+    TICK_CONCURRENCY: whole(1, 1_000).default(runtime === 'workers' ? 4 : 10),
+    TICK_BATCH: whole(1, 1_000).optional(),
+    SETTLE_RESERVE_MS: whole(500, 60_000).optional(),
+    LEASE_MARGIN_MS: whole(1_000, 600_000).default(TICK_SETTINGS.leaseMarginMs),
+    DEFAULT_TIMEOUT_MS: whole(100, 900_000).default(10_000),
+    BASE_BACKOFF_MS: whole(1, 86_400_000).default(15_000),
+    BACKOFF_FACTOR: number(1, 100).default(4),
+    MAX_BACKOFF_MS: whole(1_000, 86_400_000).default(3_600_000),
+    DEFAULT_MAX_ATTEMPTS: whole(1, LIMITS.maxAttempts).default(5),
+    PUSHGATEWAY_URL: z.url({ protocol: /^https?$/, error: 'expected an http or https URL' }).optional(),
+    PUSHGATEWAY_AUTHORIZATION: z.string().optional(),
+    PUSH_TIMEOUT_MS: whole(100, 30_000).default(3_000),
+    METRICS_INSTANCE: z.string().optional(),
+    RETAIN_COMPLETED_SECONDS: retention.default(604_800),
+    RETAIN_CANCELLED_SECONDS: retention.default(604_800),
+    RETAIN_DEAD_SECONDS: retention.default(7_776_000),
+    WEBHOOKS: z.string().optional(),
+    LOG_LEVEL: z.enum(LOG_LEVELS, { error: `expected one of ${LOG_LEVELS.join(', ')}` }).default('info'),
+  })
 }
 
 type Settings = z.output<ReturnType<typeof settings>>

@@ -12,8 +12,7 @@ export function settleEnded(
   if (outcome === undefined) return undefined
   const entered = outcome.kind !== 'interrupted' || outcome.entered
   return {
-    id: leased.id,
-    token: leased.token,
+    ...logged(leased),
     settlement: decide(leased, outcome, job.backoff, random),
     ...(entered ? { durationMs } : {}),
     ...(followUps.length > 0 ? { followUps } : {}),
@@ -21,8 +20,8 @@ export function settleEnded(
 }
 
 /** The settle of a job that was leased but not entered. */
-export function settleUnentered({ id, token }: LeasedJob): Settle {
-  return { id, token, settlement: { kind: 'release' } }
+export function settleUnentered(leased: LeasedJob): Settle {
+  return { ...logged(leased), settlement: { kind: 'release' } }
 }
 
 /** The settle of a lease that ended before anybody settled it; of its type a root need not know anything. */
@@ -33,7 +32,7 @@ export function settleExpired(
   random: () => number,
 ): Settle {
   const backoff = registry.get(lease.type)?.backoff ?? fallback
-  return { id: lease.id, token: lease.token, settlement: decide(lease, { kind: 'crashed' }, backoff, random) }
+  return { ...logged(lease), settlement: decide(lease, { kind: 'crashed' }, backoff, random) }
 }
 
 /**
@@ -65,4 +64,8 @@ export function isRelease({ settlement }: Settle): boolean {
 /** Whether a settle recovers an expired lease. */
 export function isRecovery({ settlement }: Settle): boolean {
   return 'crashed' in settlement && settlement.crashed
+}
+
+function logged({ id, token, type, attempt }: Lease): Pick<Settle, 'id' | 'token' | 'type' | 'attempt'> {
+  return { id, token, type, attempt }
 }

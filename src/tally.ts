@@ -69,10 +69,12 @@ function fateOf(settle: Settle, verdict: Verdict | undefined): Fate | undefined 
   }
 }
 
-function logFate(log: Logger, { id, settlement, durationMs }: Settle, fate: Fate): void {
+function logFate(log: Logger, { id, type, attempt, settlement, durationMs }: Settle, fate: Fate): void {
   const level = fate === 'dead' || fate === 'lost' ? 'warn' : 'info'
   log[level](`job ${fate}`, {
     job_id: id,
+    type,
+    attempt,
     duration_ms: durationMs === undefined ? undefined : Math.round(durationMs),
     code: 'code' in settlement ? settlement.code : undefined,
     retry_in_ms: 'delayMs' in settlement ? settlement.delayMs : undefined,

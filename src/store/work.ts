@@ -16,6 +16,9 @@ export interface Settle {
   /** From the start of the handler to its return; absent when it was never entered. */
   readonly durationMs?: number
   readonly followUps?: readonly FollowUp[]
+  /** What a log line says of it besides; nothing of it is sent. */
+  readonly type?: string
+  readonly attempt?: number
 }
 
 /** A job that is inserted with the completion of another. `payload` is JSON text. */

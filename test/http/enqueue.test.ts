@@ -18,10 +18,16 @@ const job = (key: string, fields: object = {}): object => ({
 })
 
 test('the ancestor’s own examples go on working, with a token added', async () => {
-  const first = await api.post('/jobs', '{"type":"test.echo","payload":{"msg":"hello"},"idempotency_key":"demo-1"}')
+  const first = await api.post(
+    '/jobs',
+    '{"type":"test.echo","payload":{"msg":"hello"},"idempotency_key":"demo-1"}',
+  )
   expect(first.status).toBe(201)
   const created = await json(first)
-  const again = await api.post('/jobs', '{"type":"test.echo","payload":{"msg":"hello"},"idempotency_key":"demo-1"}')
+  const again = await api.post(
+    '/jobs',
+    '{"type":"test.echo","payload":{"msg":"hello"},"idempotency_key":"demo-1"}',
+  )
   expect(again.status).toBe(200)
   expect(await json(again)).toEqual(created)
   const noType = await api.post('/jobs', '{"type":"","payload":{},"idempotency_key":"demo-bad"}')
@@ -114,7 +120,10 @@ test('a type of this root is validated by its schema, and its input is what is s
 })
 
 test('every issue of a payload is listed with its path', async () => {
-  const response = await api.post('/jobs', job('issues', { type: 'list', payload: { items: [1, 'two', 3, null] } }))
+  const response = await api.post(
+    '/jobs',
+    job('issues', { type: 'list', payload: { items: [1, 'two', 3, null] } }),
+  )
   expect(response.status).toBe(400)
   const { issues } = await json(response)
   expect(issues).toMatchObject([{ path: 'payload.items.1' }, { path: 'payload.items.3' }])
@@ -150,7 +159,9 @@ test('a type that nobody has is refused with the names of those that there are',
   expect(response.status).toBe(400)
   const { code, error } = await json(response)
   expect(code).toBe('unknown_type')
-  expect(error).toMatch(/^no root has registered the type mail\.welcom; known types: .*known.*list, mail\.welcome/)
+  expect(error).toMatch(
+    /^no root has registered the type mail\.welcom; known types: .*known.*list, mail\.welcome/,
+  )
   expect(await api.db.query(`select from tidegate.jobs where idempotency_key = 'unknown'`)).toEqual([])
 })
 
@@ -172,7 +183,10 @@ test.each([0, '', false, [], {}, 'text', { __proto__: null, a: 1 }])('%j is a pa
 })
 
 test('a payload that names __proto__ is stored as it is', async () => {
-  const response = await api.post('/jobs', '{"type":"test.echo","idempotency_key":"proto","payload":{"__proto__":{"a":1}}}')
+  const response = await api.post(
+    '/jobs',
+    '{"type":"test.echo","idempotency_key":"proto","payload":{"__proto__":{"a":1}}}',
+  )
   expect(await response.text()).toContain('"payload":{"__proto__":{"a":1}}')
 })
 

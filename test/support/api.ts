@@ -35,7 +35,12 @@ export const registry: Registry = createRegistry([
     payload: z.object({ to: z.email(), language: z.string().default('en') }),
     run: () => undefined,
   }),
-  defineJob({ type: 'list', maxAttempts: 3, payload: z.object({ items: z.array(z.int()) }), run: () => undefined }),
+  defineJob({
+    type: 'list',
+    maxAttempts: 3,
+    payload: z.object({ items: z.array(z.int()) }),
+    run: () => undefined,
+  }),
 ])
 
 /** A field of a JSON answer. */

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest'
+
+import { readConfig } from '../../src/config.ts'
+
+const least = { DATABASE_URL: 'postgres://u:p@localhost/db', OPERATOR_TOKENS: 'ann:0123456789abcdef' }
+
+describe('readConfig', () => {
+  it('has a default for everything but the database and a token', () => {
+    const { config } = readConfig(least, 'workers')
+    expect(config).toMatchObject({
+      environment: 'production',
+      tickWindowMs: 50_000,
+      tickHttpWindowMs: 25_000,
+      tickMaxJobs: 0,
+      tick: { concurrency: 4, batch: 4, reserveMs: 5_000, leaseMarginMs: 10_000 },
+      jobs: { timeoutMs: 10_000, maxAttempts: 5, windowMs: 50_000 },
+      push: undefined,
+      logLevel: 'info',
+    })
+    expect(readConfig(least, 'node').config?.tick).toMatchObject({ concurrency: 10, batch: 10 })
+  })
+
+  it('names every problem at once', () => {
+    const { problems } = readConfig(
+      { TICK_WINDOW_MS: 'soon', LOG_LEVEL: 'loud', BACKOFF_FACTOR: '0' },
+      'workers',
+    )
+    expect(problems).toEqual([
+      'DATABASE_URL: expected a postgres:// URL, or a Hyperdrive binding HYPERDRIVE',
+      'OPERATOR_TOKENS: expected at least one token',
+      'TICK_WINDOW_MS: expected a whole number from 1000 to 900000, got "soon"',
+      'BACKOFF_FACTOR: expected a number from 1 to 100, got "0"',
+      'LOG_LEVEL: expected one of debug, info, warn, error, silent, got "loud"',
+    ])
+  })
+
+  it('never shows a secret', () => {
+    const secret = 'mysql://user:hunter2hunter2@host'
+    const { problems } = readConfig(
+      { DATABASE_URL: secret, OPERATOR_TOKENS: 'short', PUSHGATEWAY_URL: 'ftp://hunter2' },
+      'workers',
+    )
+    expect(problems).toHaveLength(3)
+    expect(problems?.join()).not.toMatch(/hunter2|short,|got "short"/)
+  })
+
+  it('reads tokens by name, or names them by their position', () => {
+    const { config } = readConfig(
+      {
+        ...least,
+        ENQUEUE_TOKENS: ' web:aaaaaaaaaaaaaaaa , bbbbbbbbbbbbbbbb',
+        CRON_SECRET: 'cccccccccccccccc',
+      },
+      'workers',
+    )
+    expect(config?.tokens).toEqual({
+      operator: [{ name: 'ann', secret: '0123456789abcdef' }],
+      enqueue: [
+        { name: 'web', secret: 'aaaaaaaaaaaaaaaa' },
+        { name: '#2', secret: 'bbbbbbbbbbbbbbbb' },
+      ],
+      cron: [{ name: '#1', secret: 'cccccccccccccccc' }],
+    })
+  })
+
+  it('prefers the Hyperdrive binding, and keeps rows for ever when told never', () => {
+    const { config } = readConfig(
+      { ...least, HYPERDRIVE: { connectionString: 'postgres://h@local/db' }, RETAIN_DEAD_SECONDS: 'never' },
+      'workers',
+    )
+    expect(config?.databaseUrl).toBe('postgres://h@local/db')
+    expect(config?.tick.retention.deadSeconds).toBeNull()
+  })
+
+  it('refuses a window that has no room beside its reserve', () => {
+    const { problems } = readConfig({ ...least, TICK_HTTP_WINDOW_MS: '4000' }, 'workers')
+    expect(problems).toEqual([
+      'TICK_HTTP_WINDOW_MS: expected more than the 5000 ms kept for settling, got 4000',
+    ])
+  })
+
+  it('takes an empty setting for an absent one', () => {
+    expect(readConfig({ ...least, PUSHGATEWAY_URL: '', TICK_BATCH: '' }, 'workers').problems).toBeUndefined()
+  })
+})
