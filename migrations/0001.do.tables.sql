@@ -98,7 +98,8 @@ create index jobs_leased on tidegate.jobs (lease_until, id) where status = 'runn
 
 create index jobs_completed on tidegate.jobs (completed_at) where status = 'completed';
 
-create index jobs_dead on tidegate.jobs (died_at) where status = 'dead';
+-- Counting the dead by type reads this index alone.
+create index jobs_dead on tidegate.jobs (died_at) include (type) where status = 'dead';
 
 create index jobs_cancelled on tidegate.jobs (cancelled_at) where status = 'cancelled';
 
@@ -160,3 +161,13 @@ create table tidegate.push (
 );
 
 insert into tidegate.push default values;
+
+-- One row: the kick under way, if any, and whether an enqueue has asked for another look since it began.
+create table tidegate.kick (
+  singleton   boolean     not null default true primary key check (singleton),
+  token       uuid,
+  lease_until timestamptz,
+  wanted      boolean     not null default false
+);
+
+insert into tidegate.kick default values;

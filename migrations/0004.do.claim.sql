@@ -115,6 +115,18 @@ begin
         updated_at = tidegate.now()
       where j.id = any (picked)
       returning j.*
+    ),
+    waits as (
+      select c.type, greatest(0, round(extract(epoch from c.started_at - c.available_at) * 1000000))::bigint as us
+      from claimed as c
+    ),
+    counted as (
+      insert into tidegate.counter_deltas (name, type, label, value)
+      select 'job_start_latency_us', w.type, 'sum', sum(w.us) from waits as w group by w.type
+      union all
+      select 'job_start_latency_us', w.type, tidegate.duration_bucket(w.us), count(*)
+      from waits as w
+      group by w.type, tidegate.duration_bucket(w.us)
     )
     select c.id, tidegate.leased(c), c.payload::text
     from claimed as c

@@ -10,6 +10,7 @@
 --   next     data { due_at, due }: when the next job of these types falls due
 --   metric   data { name, type, label, value }
 --   push     data { sequence }: this tick may push, under that number
+--   kick     data { taken } of a step, { again } of the last call; see tidegate.take_kick
 
 -- Whose database is this? A copy (another recorded environment, another Neon branch) runs nothing (G11).
 create function tidegate.whose(environment text) returns table (kind text, id uuid, data jsonb, payload text)
@@ -76,7 +77,8 @@ $$;
 
 -- One step of a tick: settle what has finished, then lease into the free slots.
 --   request: { environment, tick, register?: [{ type, timeout_ms, max_attempts }], types: [text],
---     settle?: […], claim?: …, recover?: token, held?: [{ id, token }], expired?: integer }
+--     settle?: […], claim?: …, recover?: token, held?: [{ id, token }], expired?: integer,
+--     kick?: { token, lease_ms } }
 -- `recover` repeats a call whose answer was lost: it leases nothing new and returns the rows that carry
 -- that token. A claim leases nothing while a suspect of one of its `yield_to` types is due, for what it would
 -- lease could take the time that the suspect needs. Job rows are locked by id first, pending rows are skipped when locked.
@@ -95,6 +97,16 @@ begin
   return next;
   if (meta->>'matches')::boolean is not true then
     return;
+  end if;
+
+  if request ? 'kick' then
+    kind := 'kick';
+    data := jsonb_build_object('taken',
+      tidegate.take_kick((request#>>'{kick,token}')::uuid, (request#>>'{kick,lease_ms}')::bigint));
+    return next;
+    if (data->>'taken')::boolean is not true then
+      return;
+    end if;
   end if;
 
   if request ? 'register' then
@@ -150,7 +162,7 @@ $$;
 -- The last step of a tick: settle, prune, fold, record the tick, say what is due next, and hand out the
 -- metrics with the right to push them.
 --   request: { environment, tick, types, settle?, retain: { completed_s, cancelled_s, dead_s }, prune,
---     fold, record?: { stopped, started_ms_ago, report }, metrics: boolean, push_lease_ms?: integer }
+--     fold, record?: { stopped, started_ms_ago, report }, push_lease_ms?: integer, kick?: token }
 create function tidegate.close(request jsonb) returns table (kind text, id uuid, data jsonb, payload text)
 language plpgsql volatile
 set plan_cache_mode = force_custom_plan
@@ -189,6 +201,12 @@ begin
     'due', tidegate.next_due(request->'types') <= tidegate.now());
   return next;
 
+  if request ? 'kick' then
+    kind := 'kick';
+    data := jsonb_build_object('again', tidegate.end_kick((request->>'kick')::uuid));
+    return next;
+  end if;
+
   if request ? 'push_lease_ms' then
     update tidegate.push as p
     set sequence = p.sequence + 1,
@@ -202,5 +220,43 @@ begin
       return query select * from tidegate.metrics();
     end if;
   end if;
+end
+$$;
+
+-- A kick is a small tick right after an enqueue, one at a time in a database. Takes the right to be it, or
+-- leaves word for the one under way: the row's lock orders that word before or after its end.
+create function tidegate.take_kick(token uuid, lease_ms bigint) returns boolean
+language plpgsql volatile
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+begin
+  update tidegate.kick as k
+  set token = take_kick.token,
+      lease_until = tidegate.now() + take_kick.lease_ms * interval '1 millisecond',
+      wanted = false
+  where k.lease_until is null or k.lease_until <= tidegate.now() or k.token = take_kick.token;
+  if found then
+    return true;
+  end if;
+  update tidegate.kick as k set wanted = true where not k.wanted;
+  return false;
+end
+$$;
+
+-- Ends a kick, unless an enqueue has left word since it began: then it must look again.
+create function tidegate.end_kick(token uuid) returns boolean
+language plpgsql volatile
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  again boolean;
+begin
+  select k.wanted into again from tidegate.kick as k where k.token = end_kick.token for no key update;
+  if not again then
+    update tidegate.kick as k set token = null, lease_until = null where k.token = end_kick.token;
+  end if;
+  return coalesce(again, false);
 end
 $$;

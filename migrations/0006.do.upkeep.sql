@@ -100,10 +100,16 @@ as $$
       record_tick.record->'report'
     )
     on conflict (id) do nothing
-    returning stopped
+    returning stopped, (record_tick.record->>'duration_ms')::bigint * 1000 as us
   )
   insert into tidegate.counter_deltas (name, label, value)
-  select 'ticks_total', r.stopped, 1 from remembered as r
+  select c.name, c.label, c.value
+  from remembered as r
+  cross join lateral (values
+    ('ticks_total', r.stopped, 1),
+    ('tick_duration_us', 'sum', r.us),
+    ('tick_duration_us', tidegate.duration_bucket(r.us), 1)
+  ) as c (name, label, value)
 $$;
 
 -- When the next job of these types falls due, paused types left out; null when none is waiting.
@@ -162,10 +168,82 @@ begin
 end
 $$;
 
--- Everything that /metrics shows, in one snapshot: counters are totals plus what is not folded yet.
+-- Everything that /metrics shows, in one snapshot: counters are totals plus what is not folded yet. The gauges
+-- read indexes of what is not finished or dead, and count at most 100 000 rows of a type.
 create function tidegate.metrics() returns table (kind text, id uuid, data jsonb, payload text)
 language sql volatile
 as $$
+  with recursive levels (type, priority) as (
+    select t.type, first.priority
+    from tidegate.types as t
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = t.type
+      order by j.priority desc
+      limit 1
+    ) as first
+    union all
+    select l.type, lower.priority
+    from levels as l
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
+        and j.type = l.type and j.priority < l.priority
+      order by j.priority desc
+      limit 1
+    ) as lower
+  ),
+  gauges (name, type, value) as (
+    select 'jobs_in_flight', '', count(*)::numeric
+    from tidegate.jobs as j
+    where j.status = 'running' and j.lease_until > tidegate.now()
+    union all
+    select 'jobs_expired_leases', '', count(*)
+    from tidegate.jobs as j
+    where j.status = 'running' and j.lease_until <= tidegate.now()
+    union all
+    select 'jobs_pending', t.type, counted.n + suspects.n
+    from tidegate.types as t
+    cross join lateral (
+      select count(*) as n
+      from (
+        select from tidegate.jobs as j
+        where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = t.type
+        limit 100000
+      ) as capped
+    ) as counted
+    cross join lateral (
+      select count(*) as n
+      from (
+        select from tidegate.jobs as j
+        where j.status = 'pending' and j.suspect and j.type = t.type
+        limit 100000
+      ) as capped
+    ) as suspects
+    union all
+    select 'jobs_dead', capped.type, count(*)
+    from (select j.type from tidegate.jobs as j where j.status = 'dead' order by j.died_at desc limit 100000) as capped
+    group by capped.type
+    union all
+    select 'job_oldest_due_age_seconds', t.type,
+      coalesce(max(round(extract(epoch from tidegate.now() - head.available_at), 3)), 0)
+    from tidegate.types as t
+    left join levels as l on l.type = t.type
+    left join lateral (
+      select j.available_at
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
+        and j.type = l.type and j.priority = l.priority and j.available_at <= tidegate.now()
+      order by j.available_at
+      limit 1
+    ) as head on true
+    group by t.type
+    union all
+    select 'tick_last_success_timestamp_seconds', '', round(extract(epoch from last.ended_at), 3)
+    from (select k.ended_at from tidegate.ticks as k order by k.ended_at desc limit 1) as last
+  )
   select
     'metric', null::uuid,
     jsonb_build_object('name', a.name, 'type', a.type, 'label', a.label, 'value', sum(a.value)),
@@ -179,10 +257,9 @@ as $$
   union all
   select
     'metric', null,
-    jsonb_build_object('name', 'jobs_in_flight', 'type', '', 'label', '', 'value', count(*)),
+    jsonb_build_object('name', g.name, 'type', g.type, 'label', '', 'value', g.value),
     null
-  from tidegate.jobs as j
-  where j.status = 'running' and j.lease_until > tidegate.now()
+  from gauges as g
 $$;
 
 -- Ends the right to push that `sequence` was given, and remembers how the push went (null: it went well).

@@ -17,7 +17,11 @@ export async function renderMetrics(rows: readonly MetricRow[], sequence?: numbe
   const register = (series: Series) => registry.registerMetric(asMetric(series))
   for (const counter of COUNTERS) register(counterSeries(counter, rows))
   for (const gauge of GAUGES)
-    register({ ...gauge, type: 'gauge', values: named(rows, gauge.name).map(plain) })
+    register({
+      ...gauge,
+      type: 'gauge',
+      values: named(rows, gauge.name).map((row) => gaugeValue(gauge, row)),
+    })
   for (const histogram of HISTOGRAMS) register(histogramSeries(histogram, rows))
   if (sequence !== undefined)
     register({ ...SEQUENCE, type: 'gauge', values: [{ labels: {}, value: sequence }] })
@@ -67,20 +71,60 @@ const COUNTERS: readonly Counter[] = [
   { name: 'metrics_push_failures_total', help: 'Pushes to the gateway that failed.' },
 ]
 
-const GAUGES: readonly Named[] = [{ name: 'jobs_in_flight', help: 'Running jobs whose lease has not ended.' }]
+interface Gauge extends Named {
+  readonly typeLabel?: boolean
+}
+
+const GAUGES: readonly Gauge[] = [
+  { name: 'jobs_in_flight', help: 'Running jobs whose lease has not ended.' },
+  {
+    name: 'jobs_expired_leases',
+    help: 'Running jobs whose lease has ended and that no tick has recovered yet.',
+  },
+  {
+    name: 'jobs_pending',
+    help: 'Jobs of a registered type that wait: due, delayed or to be retried. Counted up to 100000.',
+    typeLabel: true,
+  },
+  { name: 'jobs_dead', help: 'Dead jobs that are kept, of the last 100000.', typeLabel: true },
+  {
+    name: 'job_oldest_due_age_seconds',
+    help: 'How long the longest due pending job has waited; 0 when none is due.',
+    typeLabel: true,
+  },
+  {
+    name: 'tick_last_success_timestamp_seconds',
+    help: 'When the last tick reached its last call, Unix time.',
+  },
+]
 
 interface Histogram extends Named {
   /** The name of its rows, whose values are microseconds. */
   readonly rows: string
-  readonly buckets: readonly string[]
+  readonly typeLabel: boolean
 }
+
+/** Upper bounds in seconds, as `tidegate.duration_bucket` names them. */
+const BUCKETS = ['0.1', '0.25', '0.5', '1', '2.5', '5', '10', '30', '60', '120', '300', '+Inf']
 
 const HISTOGRAMS: readonly Histogram[] = [
   {
     name: 'job_processing_duration_seconds',
     help: 'Time from entering a handler until it returned or was given up. A crash has no duration.',
     rows: 'job_processing_duration_us',
-    buckets: ['0.1', '0.25', '0.5', '1', '2.5', '5', '10', '30', '60', '120', '300', '+Inf'],
+    typeLabel: true,
+  },
+  {
+    name: 'job_start_latency_seconds',
+    help: 'Time from due to leased, of every lease, retries too.',
+    rows: 'job_start_latency_us',
+    typeLabel: true,
+  },
+  {
+    name: 'tick_duration_seconds',
+    help: 'Time of ticks until their last call.',
+    rows: 'tick_duration_us',
+    typeLabel: false,
   },
 ]
 
@@ -115,24 +159,23 @@ function counterSeries(counter: Counter, rows: readonly MetricRow[]): Series {
 }
 
 /** Rows hold what fell into each bucket; Prometheus wants it added up from the smallest. */
-function histogramSeries(
-  { name, help, rows: rowName, buckets }: Histogram,
-  rows: readonly MetricRow[],
-): Series {
+function histogramSeries(histogram: Histogram, rows: readonly MetricRow[]): Series {
+  const { name, help, rows: rowName, typeLabel } = histogram
   const observed = named(rows, rowName)
   const types = [...new Set(observed.map(({ type }) => type))].sort()
   const values = types.flatMap((type) => {
+    const labels: Labels = typeLabel ? { type } : {}
     const valueOf = (label: string) =>
       observed.find((row) => row.type === type && row.label === label)?.value ?? 0
     let count = 0
-    const cumulative = buckets.map((le) => {
+    const cumulative = BUCKETS.map((le) => {
       count += valueOf(le)
-      return { metricName: `${name}_bucket`, labels: { le, type }, value: count }
+      return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count }
     })
     return [
       ...cumulative,
-      { metricName: `${name}_sum`, labels: { type }, value: valueOf('sum') / 1_000_000 },
-      { metricName: `${name}_count`, labels: { type }, value: count },
+      { metricName: `${name}_sum`, labels, value: valueOf('sum') / 1_000_000 },
+      { metricName: `${name}_count`, labels, value: count },
     ]
   })
   return { name, help, type: 'histogram', values }
@@ -142,8 +185,8 @@ function named(rows: readonly MetricRow[], name: string): readonly MetricRow[] {
   return rows.filter((row) => row.name === name)
 }
 
-function plain({ value }: MetricRow): Series['values'][number] {
-  return { labels: {}, value }
+function gaugeValue({ typeLabel }: Gauge, { type, value }: MetricRow): Series['values'][number] {
+  return { labels: typeLabel === true ? { type } : {}, value }
 }
 
 /** prom-client renders any object that can `get` its values. */

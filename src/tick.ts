@@ -11,7 +11,14 @@ import { createSlots } from './slots.ts'
 import { close, type CloseAnswer, type Retention } from './store/close.ts'
 import type { MetricRow } from './store/metrics.ts'
 import { pushed } from './store/pushed.ts'
-import { work, type Claim, type Ownership, type Settle, type WorkAnswer } from './store/work.ts'
+import {
+  work,
+  type Claim,
+  type Ownership,
+  type Settle,
+  type WorkAnswer,
+  type WorkRequest,
+} from './store/work.ts'
 import { createTally } from './tally.ts'
 import { openWindow } from './window.ts'
 
@@ -73,6 +80,8 @@ export interface TickOptions {
   readonly maxJobs?: number
   /** Aborts when the tick has to stop: nothing more is claimed, and what returns is released. */
   readonly signal?: AbortSignal
+  /** Makes it a kick: it does nothing while another is under way, and says at its end whether to look again. */
+  readonly kick?: { readonly token: string; readonly onEnd: (again: boolean) => void }
 }
 
 /** While handlers run, the tick asks at least this often which of them must stop. */
@@ -80,6 +89,9 @@ const ASK_EVERY_MS = 5_000
 
 /** A settle waits for others that are about to end as long as a round trip takes, but not longer than this. */
 const COMPANY_MS = 20
+
+/** How long a kick that was cut off keeps others away beyond its window. */
+const KICK_MARGIN_MS = 5_000
 
 /** Expired leases that one call reports; finished jobs of a status that a tick deletes; changes that it folds. */
 const EXPIRED = 500
@@ -100,7 +112,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     clock = () => performance.now(),
     random = Math.random,
   } = dependencies
-  const { windowMs, maxJobs = 0, signal } = options
+  const { windowMs, maxJobs = 0, signal, kick } = options
   const window = openWindow(clock, windowMs, settings.reserveMs)
   const database = dependencies.openDatabase()
   const handlersDatabase = dependencies.openDatabase()
@@ -119,6 +131,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   }
   let settles: Settle[] = []
   let moreExpired = false
+  let refused = false
   let worstWaitMs: number | null = null
   let stopped: StopReason | undefined
   let failure: string | undefined
@@ -146,8 +159,11 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
 
   /** Steps until nothing runs and nothing more can be leased; the settles that are left go with the last call. */
   const drain = async (): Promise<void> => {
-    await step({ register: [...registry.values()] })
-    while (stopped !== 'wrong_database' && window.remainingMs() > 0) {
+    await step({
+      register: [...registry.values()],
+      ...(kick === undefined ? {} : { kick: { token: kick.token, leaseMs: windowMs + KICK_MARGIN_MS } }),
+    })
+    while (!refused && window.remainingMs() > 0) {
       const next = plan()
       if (slots.size() === 0 && next === undefined && !moreExpired) return
       const canFill = next !== undefined && backlog.drainedAtMs === undefined
@@ -160,7 +176,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   }
 
   /** Settles what has ended and leases into the free slots: one call. */
-  const step = async (extra: { readonly register?: readonly Registered[] }): Promise<void> => {
+  const step = async (extra: Pick<WorkRequest, 'register' | 'kick'>): Promise<void> => {
     collect()
     const next = settles.some(isRelease) ? undefined : plan()
     const claim: Claim | undefined = next && {
@@ -189,8 +205,9 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
       stopped = 'wrong_database'
       failure = wrongDatabase(answer.ownership)
       log.error('tick refused', { error: failure })
-      return
     }
+    refused = !answer.ownership.matches || !answer.kickTaken
+    if (refused) return
     for (const leased of answer.jobs) {
       const job = registry.get(leased.type)
       backlog.claimed += 1
@@ -240,10 +257,12 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
         prune: PRUNE,
         fold: FOLD,
         record: { stopped: stopped ?? 'empty', durationMs: window.elapsedMs(), report: report() },
+        ...(kick === undefined ? {} : { kick: kick.token }),
         ...(dependencies.push === undefined ? {} : { pushLeaseMs: settings.pushLeaseMs }),
       }),
     )
     tally.account(sent, closed.verdicts)
+    kick?.onEnd(closed.kickAgain)
     if (closed.push === undefined || dependencies.push === undefined) return
     const { sequence, metrics } = closed.push
     const error = await dependencies.push(sequence, metrics)
@@ -269,7 +288,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   if (signal?.aborted === true) shutDown()
   try {
     await drain()
-    if (stopped !== 'wrong_database') await finish()
+    if (!refused) await finish()
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error
     // A tick whose last call went through has only failed to say how its push went.
@@ -284,8 +303,6 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   logReport(log, report())
   return report()
 }
-
-type Registered = { readonly type: string; readonly timeoutMs: number; readonly maxAttempts: number }
 
 /** Whether a claim found less than it asked for, and not for want of room for bytes. */
 function isShort({ jobs }: WorkAnswer, claim: Claim): boolean {

@@ -31,6 +31,8 @@ export interface CloseRequest extends TickIdentity {
   readonly record: { readonly stopped: string; readonly durationMs: number; readonly report: object }
   /** Ask for the right to push metrics for that long. */
   readonly pushLeaseMs?: number
+  /** The token of the kick that ends with this call. */
+  readonly kick?: string
 }
 
 /** What the last step answered. */
@@ -41,6 +43,8 @@ export interface CloseAnswer {
   readonly nextDueAt: string | null
   /** Whether a job of these types is due at this moment. */
   readonly more: boolean
+  /** Whether an enqueue has asked for another look; the kick then goes on being the one under way. */
+  readonly kickAgain: boolean
   /** The snapshot to push, when this tick may. */
   readonly push: { readonly sequence: number; readonly metrics: readonly MetricRow[] } | undefined
 }
@@ -56,6 +60,7 @@ export async function close(sql: Sql, request: CloseRequest): Promise<CloseAnswe
     pruned: data<{ pruned: number }>(rows, 'pruned')[0]?.data.pruned ?? 0,
     nextDueAt: next?.data.due_at ?? null,
     more: next?.data.due === true,
+    kickAgain: data<{ again: boolean }>(rows, 'kick')[0]?.data.again === true,
     push: push && { sequence: push.data.sequence, metrics: readMetricRows(rows) },
   }
 }
@@ -79,6 +84,7 @@ function closeWire(request: CloseRequest): object {
       report: request.record.report,
     },
     push_lease_ms: request.pushLeaseMs,
+    kick: request.kick,
   }
 }
 

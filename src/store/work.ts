@@ -100,6 +100,8 @@ export interface WorkRequest extends TickIdentity {
   readonly held: readonly { readonly id: string; readonly token: string }[]
   /** How many expired leases to report. */
   readonly expired: number
+  /** Do nothing unless this is the one kick under way. */
+  readonly kick?: { readonly token: string; readonly leaseMs: number }
 }
 
 /** What one step answered. */
@@ -110,6 +112,8 @@ export interface WorkAnswer {
   readonly aborts: readonly { readonly id: string; readonly reason: 'cancelled' | 'lost' }[]
   readonly expired: readonly Lease[]
   readonly dueSuspectType: string | undefined
+  /** False when another kick is under way; it has been told to look again, and nothing was done here. */
+  readonly kickTaken: boolean
 }
 
 /** Settles what has finished, then leases into the free slots: one call, in that order. */
@@ -131,6 +135,7 @@ export async function work(sql: Sql, request: WorkRequest): Promise<WorkAnswer> 
     })),
     expired: data<LeaseData>(rows, 'expired').map(({ id, data }) => readLease(id, data)),
     dueSuspectType: data<{ type: string }>(rows, 'suspect')[0]?.data.type,
+    kickTaken: data<{ taken: boolean }>(rows, 'kick')[0]?.data.taken !== false,
   }
 }
 
@@ -215,6 +220,7 @@ function workWire(request: WorkRequest): object {
     recover: request.recover,
     held: request.held.map(({ id, token }) => ({ id, token })),
     expired: request.expired,
+    kick: request.kick && { token: request.kick.token, lease_ms: Math.ceil(request.kick.leaseMs) },
   }
 }
 
