@@ -155,7 +155,8 @@ begin
         s.id,
         case
           when s.id = any (done) then 'settled'
-          when j.lease_token = s.token or (s.crashed and j.lease_token = settle.tick) then 'already'
+          -- A recovery was ours only if the lease is: its owner may have settled it late, under the same token.
+          when j.lease_token = case when s.crashed then settle.tick else s.token end then 'already'
           else 'lost'
         end as verdict,
         j.status,

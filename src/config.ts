@@ -2,6 +2,8 @@ import { z } from 'zod'
 
 import type { Backoff } from './core/backoff.ts'
 import { LIMITS } from './core/job.ts'
+import { chooseDatabase, databaseProblems } from './db/choose.ts'
+import type { DatabaseConfig } from './db/open.ts'
 import type { NamedSecret, Tokens } from './http/auth.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 import type { PushOptions } from './push.ts'
@@ -10,13 +12,17 @@ import { TICK_SETTINGS, type TickSettings } from './tick.ts'
 
 /** Everything that a root is told, checked and with its defaults. */
 export interface Config {
-  readonly databaseUrl: string
+  readonly database: DatabaseConfig
   readonly environment: string
   readonly tokens: Tokens
   /** The window of a scheduled tick, and of one over HTTP. */
   readonly tickWindowMs: number
   readonly tickHttpWindowMs: number
   readonly tickMaxJobs: number
+  /** How often a scheduled tick that finds nothing looks again until its window is used up; undefined: it ends. */
+  readonly tickLingerMs: number | undefined
+  /** Whether an enqueue of a due job starts a small tick. */
+  readonly kick: boolean
   readonly tick: TickSettings
   readonly jobs: RegistryDefaults
   readonly push: PushOptions | undefined
@@ -39,7 +45,9 @@ export function readConfig(env: Readonly<Record<string, unknown>>, runtime: Runt
   const parsed = settings(runtime).safeParse(given)
   const problems = [
     ...missing(given),
-    ...(parsed.success ? tooNarrow(parsed.data) : parsed.error.issues.map((issue) => problem(issue, given))),
+    ...(parsed.success
+      ? [...databaseProblems(parsed.data), ...tooNarrow(parsed.data)]
+      : parsed.error.issues.map((issue) => problem(issue, given))),
   ]
   return parsed.success && problems.length === 0 ? { config: toConfig(parsed.data) } : { problems }
 }
@@ -60,7 +68,7 @@ function tooNarrow(value: Settings): readonly string[] {
     .map((name) => `${name}: expected more than the ${reserveMs} ms kept for settling, got ${value[name]}`)
 }
 
-const SECRET_SETTINGS = /URL|TOKENS|SECRET|AUTHORIZATION|WEBHOOKS|HYPERDRIVE/
+const SECRET_SETTINGS = /URL|TOKENS|SECRET|AUTHORIZATION|WEBHOOKS|HYPERDRIVE|ENDPOINT/
 
 function problem(issue: z.core.$ZodIssue, given: Readonly<Record<string, unknown>>): string {
   const name = String(issue.path[0] ?? 'settings')
@@ -73,6 +81,8 @@ function settings(runtime: Runtime) {
   return z.object({
     DATABASE_URL: databaseUrl.optional(),
     HYPERDRIVE: z.object({ connectionString: databaseUrl }).optional(),
+    DATABASE_DRIVER: z.enum(['auto', 'pg', 'neon'], { error: 'expected auto, pg or neon' }).default('auto'),
+    NEON_ENDPOINT: z.url({ protocol: /^https?$/, error: 'expected an http or https URL' }).optional(),
     TIDEGATE_ENV: z.string().max(64, 'expected at most 64 characters').default('production'),
     ENQUEUE_TOKENS: secrets.default([]),
     OPERATOR_TOKENS: secrets.default([]),
@@ -80,10 +90,13 @@ function settings(runtime: Runtime) {
     TICK_WINDOW_MS: whole(1_000, 900_000).default(50_000),
     TICK_HTTP_WINDOW_MS: whole(1_000, 900_000).default(25_000),
     TICK_MAX_JOBS: whole(0, 1_000_000).default(0),
+    TICK_MAX_SUBREQUESTS: whole(10, 1_000_000).optional(),
     TICK_CONCURRENCY: whole(1, 1_000).default(runtime === 'workers' ? 4 : 10),
     TICK_BATCH: whole(1, 1_000).optional(),
     SETTLE_RESERVE_MS: whole(500, 60_000).optional(),
     LEASE_MARGIN_MS: whole(1_000, 600_000).default(TICK_SETTINGS.leaseMarginMs),
+    TICK_LINGER_MS: whole(100, 60_000).optional(),
+    KICK: z.enum(['on', 'off'], { error: 'expected on or off' }).default('on'),
     DEFAULT_TIMEOUT_MS: whole(100, 900_000).default(10_000),
     BASE_BACKOFF_MS: whole(1, 86_400_000).default(15_000),
     BACKOFF_FACTOR: number(1, 100).default(4),
@@ -111,12 +124,14 @@ function toConfig(value: Settings): Config {
     maxMs: value.MAX_BACKOFF_MS,
   }
   return {
-    databaseUrl: value.HYPERDRIVE?.connectionString ?? value.DATABASE_URL ?? '',
+    database: chooseDatabase(value),
     environment: value.TIDEGATE_ENV,
     tokens: { enqueue: value.ENQUEUE_TOKENS, operator: value.OPERATOR_TOKENS, cron: value.CRON_SECRET },
     tickWindowMs: value.TICK_WINDOW_MS,
     tickHttpWindowMs: value.TICK_HTTP_WINDOW_MS,
     tickMaxJobs: value.TICK_MAX_JOBS,
+    tickLingerMs: value.TICK_LINGER_MS,
+    kick: value.KICK === 'on',
     tick: {
       concurrency: value.TICK_CONCURRENCY,
       batch: value.TICK_BATCH ?? value.TICK_CONCURRENCY,
@@ -130,6 +145,7 @@ function toConfig(value: Settings): Config {
         deadSeconds: value.RETAIN_DEAD_SECONDS,
       },
       pushLeaseMs: 10 * value.PUSH_TIMEOUT_MS,
+      maxSubrequests: value.TICK_MAX_SUBREQUESTS,
     },
     jobs: {
       timeoutMs: value.DEFAULT_TIMEOUT_MS,

@@ -1,13 +1,14 @@
 import type { ExecutionContext } from 'hono'
 
 import { readConfig, type Config } from './config.ts'
-import { openPg } from './db/pg.ts'
+import { openDatabase } from './db/open.ts'
 import type { Sql } from './db/sql.ts'
 import { builtinJobs } from './handlers/builtin.ts'
 import { readWebhookTargets } from './handlers/webhook-config.ts'
 import type { WebhookTarget } from './handlers/webhook-target.ts'
 import { createApp } from './http/app.ts'
 import { createUnconfiguredApp } from './http/not-configured.ts'
+import { createKick } from './kick.ts'
 import { createLogger } from './log.ts'
 import { renderMetrics } from './metrics.ts'
 import { InvalidInput } from './payload.ts'
@@ -61,6 +62,9 @@ export function createWorker<const Jobs extends readonly AnyJob[]>(
   }
 }
 
+/** After the answer a Worker has 30 s left. */
+const KICK_WINDOW_MS = 20_000
+
 interface Root {
   readonly fetch: (request: Request, env: object, context: ExecutionContext) => Response | Promise<Response>
   readonly scheduled: () => Promise<void>
@@ -87,13 +91,13 @@ function configured(
     [...builtinJobs(webhookTargets(config.webhooks, env)), ...jobs],
     config.jobs,
   )
-  const openDatabase = () => openPg({ url: config.databaseUrl })
+  const open = () => openDatabase(config.database)
   const push = config.push && createPush(config.push)
   const runTick = (options: TickOptions): Promise<TickReport> =>
     tick(
       {
         registry,
-        openDatabase,
+        openDatabase: open,
         env,
         environment: config.environment,
         settings: config.tick,
@@ -102,13 +106,15 @@ function configured(
       },
       options,
     )
+  const kick = createKick({ tick: runTick, windowMs: Math.min(KICK_WINDOW_MS, config.tickHttpWindowMs) })
   const app = createApp({
     registry,
     environment: config.environment,
     tokens: config.tokens,
-    openDatabase,
+    openDatabase: open,
     tick: runTick,
     tickWindowMs: config.tickHttpWindowMs,
+    ...(config.kick && { onEnqueued: (waitUntil) => waitUntil?.(kick()) }),
     metrics: async (sql: Sql) => renderMetrics(await readMetrics(sql)),
     log,
     ...(basePath === undefined ? {} : { basePath }),
@@ -116,7 +122,8 @@ function configured(
   return {
     fetch: (request, env, context) => app.fetch(request, env, context),
     async scheduled() {
-      const report = await runTick({ windowMs: config.tickWindowMs, maxJobs: config.tickMaxJobs })
+      const { tickWindowMs: windowMs, tickMaxJobs: maxJobs, tickLingerMs: lingerMs } = config
+      const report = await runTick({ windowMs, maxJobs, ...(lingerMs !== undefined && { lingerMs }) })
       if (report.stopped === 'error' || report.stopped === 'wrong_database')
         throw new Error(`tick: ${report.error}`)
     },

@@ -25,6 +25,8 @@ export interface JobContext<Env = unknown> {
   readonly remainingMs: () => number
   /** The platform's bindings. */
   readonly env: Env
+  /** `fetch`, with its requests counted against the budget of the tick (TICK_MAX_SUBREQUESTS). */
+  readonly fetch: typeof fetch
   /** Statements on a connection of the handlers' own, each committed by itself. */
   readonly sql: Sql
   /** Logs with the job's ids attached. */

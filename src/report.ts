@@ -39,6 +39,8 @@ export interface TickReport {
   readonly pruned: number
   /** Statements sent. */
   readonly roundTrips: number
+  /** Requests as Workers count them: handlers' fetches, connections or statements over HTTP, the push. */
+  readonly subrequests: number
   readonly durationMs: number
   /** Milliseconds from due to started: the worst of this tick's runs, null without runs. */
   readonly startLatencyMs: number | null

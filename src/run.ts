@@ -1,5 +1,6 @@
 import { LIMITS, storableText, type Json } from './core/job.ts'
 import type { Outcome } from './core/outcome.ts'
+import type { Budget } from './budget.ts'
 import type { Sql } from './db/sql.ts'
 import { PermanentError, RetryAfterError, Snooze } from './errors.ts'
 import { collectFollowUps } from './follow-ups.ts'
@@ -17,6 +18,7 @@ import type { FollowUp, LeasedJob } from './store/work.ts'
 export interface RunEnvironment {
   readonly registry: Registry
   readonly env: unknown
+  readonly budget: Budget
   /** The handlers' own way to the database. */
   readonly sql: Sql
   readonly log: Logger
@@ -49,6 +51,7 @@ export async function run(
 
   const limit = limitTime(job.timeoutMs, stop)
   const followUps = collectFollowUps(environment.registry)
+  const requests = environment.budget.forRun()
   const context: JobContext = {
     id: leased.id,
     run: crypto.randomUUID(),
@@ -59,6 +62,7 @@ export async function run(
     signal: limit.signal,
     remainingMs: () => Math.max(0, startedAt + job.timeoutMs - environment.clock()),
     env: environment.env,
+    fetch: requests.fetch,
     sql: environment.sql,
     log: environment.log.with({ job_id: leased.id, type: leased.type, attempt: leased.attempt }),
     enqueue: followUps.enqueue,
@@ -67,7 +71,11 @@ export async function run(
   const returned = await Promise.race([handle(leased, job, context, followUps.check), limit.over])
   limit.clear()
   return {
-    outcome: interpret(returned, limit.reason(), job.timeoutMs),
+    outcome: interpret(
+      returned,
+      limit.reason() ?? (requests.ranOut() ? 'stopped' : undefined),
+      job.timeoutMs,
+    ),
     durationMs: environment.clock() - startedAt,
     followUps: returned?.kind === 'succeeded' ? followUps.collected() : [],
   }

@@ -1,4 +1,5 @@
 import { nextClaim, stopReason, type Backlog, type Plan, type Situation } from './admission.ts'
+import { createBudget } from './budget.ts'
 import { createCaller, errorFields } from './caller.ts'
 import { DEFAULT_BACKOFF, type Backoff } from './core/backoff.ts'
 import { DatabaseError } from './db/errors.ts'
@@ -35,6 +36,8 @@ export interface TickDependencies {
   readonly log: Logger
   /** Sends a snapshot of the metrics; absent when there is no gateway. Resolves to what went wrong, or null. */
   readonly push?: (sequence: number, metrics: readonly MetricRow[]) => Promise<string | null>
+  /** Defaults to the global one. */
+  readonly fetch?: typeof fetch
   /** Milliseconds on a monotonic clock. Defaults to `performance.now`. */
   readonly clock?: () => number
   /** In [0, 1). Defaults to `Math.random`. */
@@ -58,6 +61,8 @@ export interface TickSettings {
   readonly retention: Retention
   /** How long a pusher of metrics keeps others away. */
   readonly pushLeaseMs: number
+  /** Subrequests of one tick, its own and its handlers'; undefined leaves it to the platform. */
+  readonly maxSubrequests: number | undefined
 }
 
 /** Settings of a root that names none. */
@@ -70,6 +75,7 @@ export const TICK_SETTINGS: TickSettings = {
   backoff: DEFAULT_BACKOFF,
   retention: { completedSeconds: 604_800, cancelledSeconds: 604_800, deadSeconds: 7_776_000 },
   pushLeaseMs: 30_000,
+  maxSubrequests: undefined,
 }
 
 /** One tick. */
@@ -80,6 +86,8 @@ export interface TickOptions {
   readonly maxJobs?: number
   /** Aborts when the tick has to stop: nothing more is claimed, and what returns is released. */
   readonly signal?: AbortSignal
+  /** When nothing is due, look again this often until the window is used up. Defaults to ending. */
+  readonly lingerMs?: number
   /** Makes it a kick: it does nothing while another is under way, and says at its end whether to look again. */
   readonly kick?: { readonly token: string; readonly onEnd: (again: boolean) => void }
 }
@@ -112,12 +120,22 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     clock = () => performance.now(),
     random = Math.random,
   } = dependencies
-  const { windowMs, maxJobs = 0, signal, kick } = options
+  const { windowMs, maxJobs = 0, signal, lingerMs, kick } = options
   const window = openWindow(clock, windowMs, settings.reserveMs)
   const database = dependencies.openDatabase()
   const handlersDatabase = dependencies.openDatabase()
   const caller = createCaller(window, clock, random, log)
-  const slots = createSlots({ registry, env: dependencies.env, sql: handlersDatabase.sql, log, clock })
+  const ownRequests = (): number => database.requests() + handlersDatabase.requests() + pushes
+  const send: typeof fetch = dependencies.fetch ?? ((...request) => fetch(...request))
+  const budget = createBudget(settings.maxSubrequests, ownRequests, send)
+  const slots = createSlots({
+    registry,
+    env: dependencies.env,
+    budget,
+    sql: handlersDatabase.sql,
+    log,
+    clock,
+  })
   const tally = createTally(log)
   const identity = { environment, tick: crypto.randomUUID() }
   const types = [...registry.keys()]
@@ -131,6 +149,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   }
   let settles: Settle[] = []
   let moreExpired = false
+  let pushes = 0
   let refused = false
   let worstWaitMs: number | null = null
   let stopped: StopReason | undefined
@@ -149,7 +168,8 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     maxJobs,
   })
 
-  const plan = (): Plan | undefined => (stopped === undefined ? nextClaim(situation()) : undefined)
+  const plan = (): Plan | undefined =>
+    stopped === undefined && budget.allowsMore() ? nextClaim(situation()) : undefined
 
   const shutDown = (): void => {
     stopped ??= 'shutdown'
@@ -165,7 +185,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     })
     while (!refused && window.remainingMs() > 0) {
       const next = plan()
-      if (slots.size() === 0 && next === undefined && !moreExpired) return
+      if (slots.size() === 0 && next === undefined && !moreExpired && !(await linger())) return
       const canFill = next !== undefined && backlog.drainedAtMs === undefined
       if (slots.size() > 0 && !canFill) {
         await waitForRuns()
@@ -173,6 +193,16 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
       }
       await step({})
     }
+  }
+
+  /** Waits a while for something to fall due; false when the tick is to end instead. */
+  const linger = async (): Promise<boolean> => {
+    const mayFit = [...registry.values()].some(({ timeoutMs }) => window.fits(timeoutMs, lingerMs))
+    if (lingerMs === undefined || stopped !== undefined || !budget.allowsMore() || !mayFit) return false
+    if (maxJobs !== 0 && backlog.claimed >= maxJobs) return false
+    await slots.change(lingerMs)
+    backlog.drainedAtMs = undefined
+    return stopped === undefined
   }
 
   /** Settles what has ended and leases into the free slots: one call. */
@@ -246,7 +276,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
 
   const finish = async (): Promise<void> => {
     collect()
-    stopped ??= stopReason(situation())
+    stopped ??= budget.allowsMore() ? stopReason(situation()) : 'budget'
     const sent = settles
     closed = await caller.call(sent, (settles) =>
       close(database.sql, {
@@ -265,6 +295,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     kick?.onEnd(closed.kickAgain)
     if (closed.push === undefined || dependencies.push === undefined) return
     const { sequence, metrics } = closed.push
+    pushes += 1
     const error = await dependencies.push(sequence, metrics)
     if (error !== null) log.warn('push failed', { error })
     await caller.call([], () => pushed(database.sql, sequence, error))
@@ -276,6 +307,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     scheduled: 0,
     pruned: closed?.pruned ?? 0,
     roundTrips: caller.roundTrips(),
+    subrequests: budget.used(),
     durationMs: Math.round(window.elapsedMs()),
     startLatencyMs: worstWaitMs,
     stopped: stopped ?? 'empty',

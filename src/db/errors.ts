@@ -42,6 +42,9 @@ const CUT_OFF = new Set(['57P01', '57P02', '57P03'])
 /** Codes that say, while connecting, that the credentials or the database are wrong: no use in repeating. */
 const REFUSED = /^(28|3D|42)/
 
+/** How Neon's proxy says, without a SQLSTATE, that the credentials are wrong. */
+const NEON_REFUSED = /^password authentication failed/
+
 /** Turns what a driver threw while it ran a statement into a {@link DatabaseError}. */
 export function statementError(error: unknown): DatabaseError {
   const code = sqlstate(error)
@@ -55,6 +58,30 @@ export function statementError(error: unknown): DatabaseError {
 export function connectError(error: unknown): DatabaseError {
   const code = sqlstate(error)
   return wrap(error, code !== undefined && REFUSED.test(code) ? 'definite' : 'transient')
+}
+
+/**
+ * Turns what Neon's HTTP driver threw into a {@link DatabaseError}. A SQLSTATE decides as it does over TCP. Without
+ * one only a refusal says that nothing has run: a 5xx, an answer over the size limit (507), a connection that was
+ * cut and "Error connecting to database" can all follow a commit.
+ */
+export function neonError(error: unknown): DatabaseError {
+  const [, status, body = ''] = /^Server error \(HTTP status (\d{3})\): (.*)$/s.exec(messageOf(error)) ?? []
+  if (status !== undefined) return statusError(Number(status), body, error)
+  const refused = sqlstate(error) === undefined && NEON_REFUSED.test(messageOf(error))
+  return refused ? wrap(error, 'definite') : statementError(error)
+}
+
+/** What a status other than 200 and 400 says. The driver puts the body, which may hold a SQLSTATE, into its message. */
+function statusError(status: number, body: string, cause: unknown): DatabaseError {
+  const fields = parsed(body)
+  if (sqlstate(fields) !== undefined) return statementError(fields)
+  // A 413 is refused before it is run. A 408 leaves open what became of the request.
+  const refused = status > 400 && status < 500 && status !== 408
+  return new DatabaseError(
+    `the endpoint answered ${status}: ${(field(fields, 'message') ?? body).slice(0, 200)}`,
+    { kind: status === 429 ? 'transient' : refused ? 'definite' : 'ambiguous', cause },
+  )
 }
 
 /** Whether the schema `tidegate` is missing or older than this code. */
@@ -75,12 +102,24 @@ function wrap(error: unknown, kind: ErrorKind): DatabaseError {
   if (error instanceof DatabaseError) return error
   const code = sqlstate(error)
   const constraint = field(error, 'constraint')
-  return new DatabaseError(error instanceof Error ? error.message : String(error), {
+  return new DatabaseError(messageOf(error), {
     kind,
     cause: error,
     ...(code === undefined ? {} : { code }),
     ...(constraint === undefined ? {} : { constraint }),
   })
+}
+
+function messageOf(error: unknown): string {
+  return field(error, 'message') ?? String(error)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 /** The SQLSTATE of a server's error. Node's own codes (`ECONNRESET`, `ETIMEDOUT`) are not of its form or class. */

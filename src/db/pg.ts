@@ -21,6 +21,7 @@ export function openPg(options: PgOptions): Database {
   let current: Promise<Client> | undefined
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
+  let connections = 0
 
   const discard = (client: Client) => {
     current = undefined
@@ -29,7 +30,10 @@ export function openPg(options: PgOptions): Database {
 
   const run = async (text: string, params: readonly Param[]): Promise<readonly Row[]> => {
     if (closed) throw new DatabaseError('the connection of this invocation is closed', { kind: 'definite' })
-    current ??= connect(options)
+    if (current === undefined) {
+      connections += 1
+      current = connect(options)
+    }
     const client = await current.catch((error: unknown) => {
       current = undefined
       throw connectError(error)
@@ -50,6 +54,7 @@ export function openPg(options: PgOptions): Database {
       queue = answer.catch(() => undefined)
       return answer
     },
+    requests: () => connections,
     async close() {
       closed = true
       const client = await current?.catch(() => undefined)

@@ -14,6 +14,8 @@ export type Sql = (text: string, params: readonly Param[]) => Promise<readonly R
 /** One invocation's way to the database. It connects at the first call, and again after a failure. */
 export interface Database {
   readonly sql: Sql
+  /** Subrequests so far, as Workers count them: connections over TCP, statements over HTTP. */
+  readonly requests: () => number
   /** Ends the connection, if there is one. Never rejects; later calls do. */
   readonly close: () => Promise<void>
 }

@@ -14,7 +14,7 @@ import {
 
 /** What a webhook takes from its surroundings. */
 export interface WebhookOptions {
-  /** Defaults to the platform's `fetch`. */
+  /** Defaults to the one of the run's context, whose requests are counted. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
   /** Milliseconds since 1970, for signatures and for dates in `Retry-After`. Defaults to `Date.now`. */
   readonly now?: () => number
@@ -66,13 +66,13 @@ function checkTarget(type: string, target: WebhookTargetInput): WebhookTarget {
 type Delivery = (body: string, context: JobContext) => Promise<{ status: number }>
 
 function createDelivery(target: WebhookTarget, options: WebhookOptions): Delivery {
-  // Called as a method of the global object: workerd refuses a detached fetch.
-  const { fetch = (url, init) => globalThis.fetch(url, init), now = () => Date.now() } = options
+  const { now = () => Date.now() } = options
   const headersFor = createHeaders(target, now)
   return async (body, context) => {
     const headers = headersFor(body, context)
     // `redirect: 'error'` throws in workerd.
     const init: RequestInit = { method: 'POST', headers, body, redirect: 'manual', signal: context.signal }
+    const { fetch = context.fetch } = options
     const response = await fetch(target.url, init).catch((error: unknown) => {
       throw unreachable(target, error, context.signal)
     })

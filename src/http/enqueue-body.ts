@@ -53,5 +53,5 @@ function instant() {
     // It keeps out mistakes and decides nothing, so this process's clock is good enough.
     return ms >= 0 && ms <= Date.now() + LIMITS.delaySeconds * 1_000
   }
-  return z.iso.datetime({ offset: true, error }).refine(isNear, { error })
+  return z.iso.datetime({ offset: true, abort: true, error }).refine(isNear, { error })
 }

@@ -1,3 +1,5 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+
 import { InvalidInput, payloadText, storabilityIssues, type Issue } from '../payload.ts'
 import type { RegisteredJob } from '../registry.ts'
 import { HttpError } from './errors.ts'
@@ -36,9 +38,19 @@ function sizedText(storable: unknown): string {
 const MOST_ISSUES = 100
 
 async function schemaIssues(job: RegisteredJob, payload: unknown): Promise<readonly Issue[]> {
-  const { issues = [] } = await job.payload['~standard'].validate(payload)
+  const { issues = [] } = await validate(job, payload)
   return issues.slice(0, MOST_ISSUES).map(({ message, path = [] }) => {
     const keys = path.map((segment) => (typeof segment === 'object' ? segment.key : segment))
     return { path: dotted(['payload', ...keys]), message }
   })
+}
+
+/** A schema is the user's code, and may throw anything. */
+async function validate(job: RegisteredJob, payload: unknown): Promise<StandardSchemaV1.Result<unknown>> {
+  try {
+    return await job.payload['~standard'].validate(payload)
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : 'no error'
+    throw new Error(`the schema of the job type ${job.type} threw: ${reason}`, { cause })
+  }
 }

@@ -35,7 +35,7 @@ interface Detail {
  */
 export function answerError(error: Error, c: HttpContext): Response {
   const { message, code, issues, status, headers } = httpErrorOf(error)
-  if (status >= 500) logFailure(error, code, c)
+  if (status >= 500) logFailure(error instanceof HttpError ? error.cause : error, code, c)
   return c.json({ error: message, code, ...(issues === undefined ? {} : { issues }) }, status, headers)
 }
 
@@ -51,14 +51,6 @@ export function answerMethodNotAllowed(c: HttpContext, methods: readonly string[
   return answerError(new HttpError(405, 'method_not_allowed', message, { headers: { Allow: allow } }), c)
 }
 
-/** The database is away for now; nothing is known to have changed. */
-export function databaseUnavailable(cause: unknown): HttpError {
-  return new HttpError(503, 'database_unavailable', 'the database is not available, try again', {
-    headers: { 'Retry-After': '5' },
-    cause,
-  })
-}
-
 function httpErrorOf(error: Error): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof InvalidInput) return invalidRequest(error)
@@ -66,7 +58,10 @@ function httpErrorOf(error: Error): HttpError {
     const message = 'the database has no schema of this release: run `npm run migrate`'
     return new HttpError(503, 'schema_missing', message)
   }
-  if (error instanceof DatabaseError && error.kind !== 'definite') return databaseUnavailable(error)
+  if (error instanceof DatabaseError && error.kind !== 'definite') {
+    const headers = { 'Retry-After': '5' }
+    return new HttpError(503, 'database_unavailable', 'the database is not available, try again', { headers })
+  }
   return new HttpError(500, 'internal', 'something went wrong here; the log has it under this request id')
 }
 
@@ -78,9 +73,10 @@ function invalidRequest({ issues }: InvalidInput): HttpError {
   return new HttpError(400, 'invalid_request', message, { issues })
 }
 
-function logFailure(error: Error, code: string, c: HttpContext): void {
-  const cause = error instanceof HttpError && error.cause instanceof Error ? error.cause : error
-  if (cause instanceof DatabaseError)
-    c.get('log').error('request failed', { ...errorFields(cause), answer: code })
-  else c.get('log').error('request failed', { error: cause.message, stack: cause.stack, answer: code })
+/** An answer without a cause was given on purpose and is no news. */
+function logFailure(cause: unknown, answer: string, c: HttpContext): void {
+  if (!(cause instanceof Error)) return
+  const fields =
+    cause instanceof DatabaseError ? errorFields(cause) : { error: cause.message, stack: cause.stack }
+  c.get('log').error('request failed', { answer, ...fields })
 }

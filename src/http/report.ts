@@ -17,6 +17,7 @@ export function reportJson(report: TickReport): object {
     scheduled: report.scheduled,
     pruned: report.pruned,
     round_trips: report.roundTrips,
+    subrequests: report.subrequests,
     duration_ms: report.durationMs,
     start_latency_ms: report.startLatencyMs,
     stopped: report.stopped,
@@ -43,6 +44,7 @@ export function reportSchema(): z.ZodType {
       scheduled: count('Schedule slots fired'),
       pruned: count('Finished jobs deleted for their age'),
       round_trips: count('Statements sent'),
+      subrequests: count('Requests of handlers and of the tick itself, as Workers count them'),
       duration_ms: z.number(),
       start_latency_ms: z
         .number()

@@ -68,8 +68,44 @@ describe('readConfig', () => {
       { ...least, HYPERDRIVE: { connectionString: 'postgres://h@local/db' }, RETAIN_DEAD_SECONDS: 'never' },
       'workers',
     )
-    expect(config?.databaseUrl).toBe('postgres://h@local/db')
+    expect(config?.database).toEqual({ driver: 'pg', url: 'postgres://h@local/db' })
     expect(config?.tick.retention.deadSeconds).toBeNull()
+  })
+
+  it.each([
+    ['pg', {}],
+    ['neon', { DATABASE_URL: 'postgres://u:p@ep-a-1.eu-central-1.aws.neon.tech/db' }],
+    ['pg', { DATABASE_URL: 'postgres://u:p@neon.tech.example.com/db' }],
+    ['pg', { DATABASE_URL: 'postgres://u:p@ep-a-1.neon.tech/db', DATABASE_DRIVER: 'pg' }],
+    ['neon', { DATABASE_DRIVER: 'neon' }],
+    ['neon', { DATABASE_DRIVER: 'neon', NEON_ENDPOINT: 'http://localhost:4444/sql' }],
+    [
+      'pg',
+      {
+        DATABASE_URL: 'postgres://u:p@ep-a-1.neon.tech/db',
+        HYPERDRIVE: { connectionString: 'postgres://h@local/db' },
+      },
+    ],
+  ])('takes the driver %s with %o', (driver, given) => {
+    expect(readConfig({ ...least, ...given }, 'workers').config?.database.driver).toBe(driver)
+  })
+
+  it.each([
+    ['DATABASE_DRIVER: expected auto, pg or neon', { DATABASE_DRIVER: 'tcp' }],
+    ['NEON_ENDPOINT: expected an http or https URL', { NEON_ENDPOINT: 'hunter2' }],
+    ['NEON_ENDPOINT: expected the driver neon with it, got pg', { NEON_ENDPOINT: 'http://localhost/sql' }],
+    [
+      'DATABASE_DRIVER: expected pg or auto with a Hyperdrive binding, got neon',
+      { DATABASE_DRIVER: 'neon', HYPERDRIVE: { connectionString: 'postgres://h@local/db' } },
+    ],
+    [
+      'DATABASE_URL: expected postgres://user:password@host/database for the driver neon',
+      { DATABASE_DRIVER: 'neon', DATABASE_URL: 'postgres://u:hunter2@%2Ftmp/db' },
+    ],
+  ])('says "%s"', (problem, given) => {
+    const { problems } = readConfig({ ...least, ...given }, 'workers')
+    expect(problems).toEqual([expect.stringContaining(problem)])
+    expect(problems?.join()).not.toContain('hunter2')
   })
 
   it('refuses a window that has no room beside its reserve', () => {

@@ -22,19 +22,32 @@ const routes = [
   ['GET', '/metrics', ['operator']],
 ] as const
 
-test.each(routes)('%s %s is for %j only', async (method, path, allowed) => {
-  for (const scope of ['enqueue', 'operator', 'cron'] as const) {
-    const response = await api.send(path, { method, headers: as(scope) })
-    const body = await response.text()
-    if (allowed.some((one) => one === scope)) expect([401, 403]).not.toContain(response.status)
-    else {
-      expect(response.status).toBe(403)
-      expect(JSON.parse(body)).toEqual({
-        code: 'forbidden',
-        error: `expected a token of scope ${allowed[0]}, got one of scope ${scope}`,
-      })
-    }
-  }
+const SCOPES = ['enqueue', 'operator', 'cron'] as const
+
+const permitted = routes.flatMap(([method, path, allowed]) =>
+  allowed.map((scope) => ({ method, path, scope })),
+)
+const forbidden = routes.flatMap(([method, path, allowed]) =>
+  SCOPES.filter((scope) => !allowed.some((one) => one === scope)).map((scope) => ({
+    method,
+    path,
+    scope,
+    needed: allowed[0],
+  })),
+)
+
+test.each(permitted)('$method $path is for scope $scope', async ({ method, path, scope }) => {
+  const response = await api.send(path, { method, headers: as(scope) })
+  expect([401, 403]).not.toContain(response.status)
+})
+
+test.each(forbidden)('$method $path is not for scope $scope', async ({ method, path, scope, needed }) => {
+  const response = await api.send(path, { method, headers: as(scope) })
+  expect(response.status).toBe(403)
+  expect(await json(response)).toEqual({
+    code: 'forbidden',
+    error: `expected a token of scope ${needed}, got one of scope ${scope}`,
+  })
 })
 
 test.each(routes)('%s %s without a token is 401', async (method, path) => {

@@ -36,8 +36,8 @@ test('where the runtime keeps the invocation alive, the answer does not wait for
   const ended = new Promise<void>((resolve) => (end = resolve))
   await open(({ url }) => ({
     openDatabase: () => {
-      const { sql, close } = openPg({ url })
-      return { sql, close: () => ended.then(close) }
+      const database = openPg({ url })
+      return { ...database, close: () => ended.then(() => database.close()) }
     },
   }))
   const context = { waitUntil: (work: Promise<unknown>) => void kept.push(work) }

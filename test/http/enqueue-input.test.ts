@@ -50,14 +50,12 @@ test('the fields, the schema of the type and conflicts are checked together', as
     delay_seconds: 1,
     available_at: 'soon',
   }
-  expect(await issuesOf(body)).toMatchObject(
-    [
-      { path: 'idempotency_key' },
-      { path: 'available_at', message: /RFC 3339/ as unknown },
-      { path: 'available_at', message: 'expected delay_seconds or available_at, got both' },
-      { path: 'payload.items' },
-    ].map(({ path }) => ({ path })),
-  )
+  expect(await issuesOf(body)).toEqual([
+    { path: 'idempotency_key', message: expect.stringMatching(/^expected 1 to 255/) as unknown },
+    { path: 'available_at', message: expect.stringMatching(/^expected an RFC 3339/) as unknown },
+    { path: 'available_at', message: 'expected delay_seconds or available_at, got both' },
+    { path: 'payload.items', message: expect.stringMatching(/array/) as unknown },
+  ])
 })
 
 test.each<[string, unknown]>([
@@ -193,8 +191,8 @@ test.each([
   ['', /does not parse/],
   ['{', /does not parse/],
   ["{'a':1}", /does not parse/],
-  [`${'['.repeat(100_000)}`, /nested at most/],
-])('a body that is no JSON is refused: %s', async (body, error) => {
+  ['['.repeat(100_000), /nested at most/],
+])('a body that is no JSON is refused: %.20s', async (body, error) => {
   const response = await api.post('/jobs', body)
   expect(response.status).toBe(400)
   expect(await json(response)).toEqual({
@@ -226,6 +224,8 @@ test('a body without a length is read to the limit and no further', async () => 
       pull(controller) {
         pulled += 1
         controller.enqueue(new Uint8Array(262_144).fill(0x20))
+        // It ends, lest a broken limit takes all memory.
+        if (pulled === 20) controller.close()
       },
       cancel: () => void (cancelled = true),
     },

@@ -58,7 +58,7 @@ test('bodies, parameters and shared schemas are described', () => {
           schema: {
             type: 'object',
             additionalProperties: false,
-            required: ['type', 'payload', 'idempotency_key'],
+            required: ['type', 'payload'],
             properties: { priority: { type: 'integer', minimum: -100, maximum: 100 } },
           },
         },

@@ -120,11 +120,11 @@ export async function json(response: Response | Promise<Response>): Promise<Answ
 function counted(open: () => Database, databases: { opened: number; closed: number }): () => Database {
   return () => {
     databases.opened += 1
-    const { sql, close } = open()
+    const database = open()
     return {
-      sql,
+      ...database,
       async close() {
-        await close()
+        await database.close()
         databases.closed += 1
       },
     }

@@ -59,6 +59,7 @@ export function handlerContext(given: Partial<JobContext> = {}): JobContext {
     signal: new AbortController().signal,
     remainingMs: () => 10_000,
     env: {},
+    fetch: (...request) => fetch(...request),
     sql: refuse,
     log: createLogger('silent'),
     enqueue: refuse,

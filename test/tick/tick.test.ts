@@ -303,3 +303,40 @@ describe('tick', () => {
     expect(sessions).toEqual([])
   })
 })
+
+describe('a tick that lingers', () => {
+  let root: Root
+  beforeEach(async () => {
+    root = await openRoot()
+  })
+  afterEach(() => root.close())
+
+  it('runs what falls due while it waits, and ends when nothing fits any more', async () => {
+    const ids: string[] = []
+    const chained = job(
+      async () => {
+        if (ids.length < 3) ids.push(await root.put('t', {}, { delayMs: 150 }))
+      },
+      { timeout: 300 },
+    )
+    ids.push(await root.put('t'))
+    const report = await root.tick([chained], { windowMs: 3_000, lingerMs: 100 })
+    expect(report).toMatchObject({ completed: 3, stopped: 'empty' })
+    expect(report.roundTrips).toBeGreaterThan(10)
+  })
+
+  it('ends at once when it is told to stop', async () => {
+    const stop = new AbortController()
+    const ticking = root.tick([job(() => undefined)], {
+      windowMs: 20_000,
+      lingerMs: 5_000,
+      signal: stop.signal,
+    })
+    for (;;) {
+      const rows = await root.db.query('select from tidegate.types')
+      if (rows.length > 0) break
+    }
+    stop.abort()
+    await expect(ticking).resolves.toMatchObject({ stopped: 'shutdown' })
+  })
+})

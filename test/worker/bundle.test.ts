@@ -13,6 +13,8 @@ const secret = `whsec_${btoa('a secret of 32 bytes for the test')}`
 const settings = (db: TestDatabase) => ({
   DATABASE_URL: db.url,
   TIDEGATE_ENV: 'test',
+  // So that each test says itself when jobs run.
+  KICK: 'off',
   OPERATOR_TOKENS: `tests:${operator}`,
 })
 
@@ -120,6 +122,27 @@ describe('the shipped bundle in workerd', () => {
     expect(text).toContain('tick done')
     for (const private_ of [operator, secret, 'invoice":7', new URL(db.url).password])
       expect(text).not.toContain(private_)
+  })
+})
+
+describe('the kick', () => {
+  it('runs a job right after its enqueue, without any tick of a cron', async () => {
+    const db = await createDatabase()
+    const worker = await startWorkerd({ bundle: await bundleWorker(), vars: { ...settings(db), KICK: 'on' } })
+    try {
+      const ids = await Promise.all(
+        Array.from({ length: 30 }, async (_, n) => {
+          const job = { type: 'test.echo', payload: n, idempotency_key: `kick-${n}` }
+          return ((await (await post(worker.url, '/jobs', job)).json()) as { id: string }).id
+        }),
+      )
+      await expect
+        .poll(() => db.query("select id from tidegate.jobs where status = 'completed'"), { timeout: 20_000 })
+        .toHaveLength(ids.length)
+    } finally {
+      await worker.stop()
+      await db.close()
+    }
   })
 })
 

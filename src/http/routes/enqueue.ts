@@ -28,7 +28,10 @@ export const enqueueRoute: Route = {
           .meta({ description: 'In place of the field; ASCII, taken verbatim' }),
         traceparent: z.string().optional().meta({ description: 'W3C Trace Context, handed to the handler' }),
       }),
-      body: { required: true, content: { 'application/json': { schema: ENQUEUE_BODY } } },
+      body: {
+        required: true,
+        content: { 'application/json': { schema: ENQUEUE_BODY.partial({ idempotency_key: true }) } },
+      },
     },
     answers: {
       201: { description: 'The job was created', schema: jobSchema() },
