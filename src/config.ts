@@ -8,7 +8,7 @@ import type { NamedSecret, Tokens } from './http/auth.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 import type { PushOptions } from './push.ts'
 import type { RegistryDefaults } from './registry.ts'
-import { TICK_SETTINGS, type TickSettings } from './tick.ts'
+import { TICK_SETTINGS, type TickSettings } from './tick-options.ts'
 
 /** Everything that a root is told, checked and with its defaults. */
 export interface Config {

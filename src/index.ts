@@ -9,6 +9,7 @@ export {
 } from './client.ts'
 export type { Backoff } from './core/backoff.ts'
 export type { Json } from './core/job.ts'
+export { createRoot, type Root, type RootOptions } from './root.ts'
 export { createWorker, type Worker, type WorkerOptions } from './create-worker.ts'
 export type { Duration } from './duration.ts'
 export { PermanentError, RetryAfterError, snooze } from './errors.ts'

@@ -1,5 +1,5 @@
 import type { TickReport } from './report.ts'
-import type { TickOptions } from './tick.ts'
+import type { TickOptions } from './tick-options.ts'
 
 /** What a kick is made of. */
 export interface KickDependencies {

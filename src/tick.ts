@@ -1,96 +1,19 @@
 import { nextClaim, stopReason, type Backlog, type Plan, type Situation } from './admission.ts'
 import { createBudget } from './budget.ts'
 import { createCaller, errorFields } from './caller.ts'
-import { DEFAULT_BACKOFF, type Backoff } from './core/backoff.ts'
 import { DatabaseError } from './db/errors.ts'
-import type { Database } from './db/sql.ts'
 import type { Logger } from './log.ts'
-import { RETURN_GRACE_MS, type Registry } from './registry.ts'
+import { RETURN_GRACE_MS } from './registry.ts'
 import type { StopReason, TickReport } from './report.ts'
 import { isRelease, settleEnded, settleExpired, settleUnentered } from './settling.ts'
 import { createSlots } from './slots.ts'
-import { close, type CloseAnswer, type Retention } from './store/close.ts'
-import type { MetricRow } from './store/metrics.ts'
+import { close, type CloseAnswer } from './store/close.ts'
 import { pushed } from './store/pushed.ts'
-import {
-  work,
-  type Claim,
-  type Ownership,
-  type Settle,
-  type WorkAnswer,
-  type WorkRequest,
-} from './store/work.ts'
+import { work, type Claim, type Settle, type WorkAnswer, type WorkRequest } from './store/work.ts'
 import { createTally } from './tally.ts'
+import type { TickDependencies, TickOptions } from './tick-options.ts'
 import { openWindow } from './window.ts'
-
-/** What a root gives to its ticks. */
-export interface TickDependencies {
-  readonly registry: Registry
-  /** Opens a way to the database; the tick closes it. */
-  readonly openDatabase: () => Database
-  /** The platform's bindings, for handlers. */
-  readonly env: unknown
-  /** TIDEGATE_ENV: whose jobs this root may run. */
-  readonly environment: string
-  readonly settings: TickSettings
-  readonly log: Logger
-  /** Sends a snapshot of the metrics; absent when there is no gateway. Resolves to what went wrong, or null. */
-  readonly push?: (sequence: number, metrics: readonly MetricRow[]) => Promise<string | null>
-  /** Defaults to the global one. */
-  readonly fetch?: typeof fetch
-  /** Milliseconds on a monotonic clock. Defaults to `performance.now`. */
-  readonly clock?: () => number
-  /** In [0, 1). Defaults to `Math.random`. */
-  readonly random?: () => number
-}
-
-/** Bounds of every tick of a root. */
-export interface TickSettings {
-  /** Runs at a time. */
-  readonly concurrency: number
-  /** Jobs that one call leases at most. */
-  readonly batch: number
-  /** Part of the window that is kept for the last settle and the push. */
-  readonly reserveMs: number
-  /** How long a lease outlives the tick's deadline. */
-  readonly leaseMarginMs: number
-  /** Bytes of payload after which one call leases no further job. */
-  readonly claimBytes: number
-  /** For expired leases of types that this root does not know. */
-  readonly backoff: Backoff
-  readonly retention: Retention
-  /** How long a pusher of metrics keeps others away. */
-  readonly pushLeaseMs: number
-  /** Subrequests of one tick, its own and its handlers'; undefined leaves it to the platform. */
-  readonly maxSubrequests: number | undefined
-}
-
-/** Settings of a root that names none. */
-export const TICK_SETTINGS: TickSettings = {
-  concurrency: 10,
-  batch: 10,
-  reserveMs: 5_000,
-  leaseMarginMs: 10_000,
-  claimBytes: 4_194_304,
-  backoff: DEFAULT_BACKOFF,
-  retention: { completedSeconds: 604_800, cancelledSeconds: 604_800, deadSeconds: 7_776_000 },
-  pushLeaseMs: 30_000,
-  maxSubrequests: undefined,
-}
-
-/** One tick. */
-export interface TickOptions {
-  /** Milliseconds from now to the deadline, before which the tick returns. */
-  readonly windowMs: number
-  /** Runs to start at most; 0, the default, leaves it to the window. */
-  readonly maxJobs?: number
-  /** Aborts when the tick has to stop: nothing more is claimed, and what returns is released. */
-  readonly signal?: AbortSignal
-  /** When nothing is due, look again this often until the window is used up. Defaults to ending. */
-  readonly lingerMs?: number
-  /** Makes it a kick: it does nothing while another is under way, and says at its end whether to look again. */
-  readonly kick?: { readonly token: string; readonly onEnd: (again: boolean) => void }
-}
+import { wrongDatabase } from './wrong-database.ts'
 
 /** While handlers run, the tick asks at least this often which of them must stop. */
 const ASK_EVERY_MS = 5_000
@@ -120,7 +43,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     clock = () => performance.now(),
     random = Math.random,
   } = dependencies
-  const { windowMs, maxJobs = 0, signal, lingerMs, kick } = options
+  const { windowMs, maxJobs = 0, signal, closing, lingerMs, kick } = options
   const window = openWindow(clock, windowMs, settings.reserveMs)
   const database = dependencies.openDatabase()
   const handlersDatabase = dependencies.openDatabase()
@@ -148,6 +71,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     suspectMs: 0,
   }
   let settles: Settle[] = []
+  let aborting = false
   let moreExpired = false
   let pushes = 0
   let refused = false
@@ -171,8 +95,14 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   const plan = (): Plan | undefined =>
     stopped === undefined && budget.allowsMore() ? nextClaim(situation()) : undefined
 
+  const closeGate = (): void => {
+    stopped ??= 'shutdown'
+    slots.wake()
+  }
+
   const shutDown = (): void => {
     stopped ??= 'shutdown'
+    aborting = true
     slots.stop('the tick has to stop')
     slots.wake()
   }
@@ -268,9 +198,9 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
 
   /** Waits until a run has ended, then a little for others that are about to. */
   const waitForRuns = async (): Promise<void> => {
-    if (stopped === undefined) await slots.change(Math.min(ASK_EVERY_MS, window.runningMs()))
+    if (!aborting) await slots.change(Math.min(ASK_EVERY_MS, window.runningMs()))
     if (window.runningMs() <= 0) slots.stop('the tick is at its deadline')
-    const stopping = stopped !== undefined || window.runningMs() <= 0
+    const stopping = aborting || window.runningMs() <= 0
     await slots.idle(stopping ? 2 * RETURN_GRACE_MS : Math.min(caller.lastTripMs(), COMPANY_MS))
   }
 
@@ -317,6 +247,8 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   })
 
   signal?.addEventListener('abort', shutDown)
+  closing?.addEventListener('abort', closeGate)
+  if (closing?.aborted === true) closeGate()
   if (signal?.aborted === true) shutDown()
   try {
     await drain()
@@ -329,6 +261,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     log.error('tick failed', errorFields(error))
   } finally {
     signal?.removeEventListener('abort', shutDown)
+    closing?.removeEventListener('abort', closeGate)
     slots.stop('the tick has ended')
     await Promise.all([database.close(), handlersDatabase.close()])
   }
@@ -340,16 +273,6 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
 function isShort({ jobs }: WorkAnswer, claim: Claim): boolean {
   const bytes = jobs.reduce((sum, { payload }) => sum + payload.length, 0)
   return jobs.length < claim.limit && bytes < claim.bytes
-}
-
-/** Names both sides of a database that is not ours (G11). */
-export function wrongDatabase(ownership: Ownership): string {
-  const side = (environment: string | null, branch: string | null) =>
-    `environment ${JSON.stringify(environment)}${branch === null ? '' : ` on branch ${branch}`}`
-  return (
-    `the database belongs to ${side(ownership.recordedEnvironment, ownership.recordedBranchId)}, ` +
-    `this root to ${side(ownership.environment, ownership.branchId)}; nothing was run`
-  )
 }
 
 function logReport(log: Logger, report: TickReport): void {

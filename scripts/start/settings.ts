@@ -11,9 +11,8 @@ const startSchema = z.object({
     .default('.data')
     .transform((folder) => resolve(folder)),
   TICK_EVERY_MS: whole(10, 3_600_000).default(1_000),
+  GRACE_MS: whole(0, 600_000).default(30_000),
   DATABASE_URL: z.string().optional(),
-  MIGRATE_DATABASE_URL: z.string().optional(),
-  DATABASE_URL_UNPOOLED: z.string().optional(),
   TIDEGATE_ENV: z.string().default('local'),
 })
 
@@ -43,7 +42,7 @@ const workerSettings = [
   'TICK_BATCH',
   'TICK_CONCURRENCY',
   'TICK_HTTP_WINDOW_MS',
-  'TICK_LINGER',
+  'TICK_LINGER_MS',
   'TICK_MAX_JOBS',
   'TICK_MAX_SUBREQUESTS',
   'TICK_WINDOW_MS',

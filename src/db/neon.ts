@@ -20,7 +20,7 @@ export interface NeonOptions {
  */
 export function openNeon(options: NeonOptions): Database {
   const { url, timeoutMs = 15_000 } = options
-  const { query } = neon(url)
+  const client = neon(url)
   const closing = new AbortController()
   let requests = 0
   return {
@@ -31,10 +31,10 @@ export function openNeon(options: NeonOptions): Database {
       requests += 1
       // A signal for each call: one that has fired would abort every later request.
       const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), closing.signal])
-      const prepared = query(text, [...params], { fetchOptions: { signal } })
+      const query = client.query(text, [...params], { fetchOptions: { signal } })
       try {
         // Every `then` of a query sends it again, so it has one, here, and nobody else gets to see it.
-        return await sendingWith(options, () => prepared.then((rows) => rows))
+        return await sendingWith(options, () => query.then((rows) => rows))
       } catch (error) {
         throw neonError(error)
       }

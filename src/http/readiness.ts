@@ -3,7 +3,7 @@ import { DatabaseError, isSchemaMissing } from '../db/errors.ts'
 import type { Sql } from '../db/sql.ts'
 import type { Logger } from '../log.ts'
 import { readReadiness, SCHEMA_VERSIONS, type Readiness } from '../store/ready.ts'
-import { wrongDatabase } from '../tick.ts'
+import { wrongDatabase } from '../wrong-database.ts'
 
 /** Whether jobs can be enqueued and run here: without problems they can. */
 export interface ReadinessReport {

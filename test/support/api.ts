@@ -9,7 +9,8 @@ import { createLogger } from '../../src/log.ts'
 import { renderMetrics } from '../../src/metrics.ts'
 import { createRegistry, defineJob, type Registry } from '../../src/registry.ts'
 import { readMetrics } from '../../src/store/metrics.ts'
-import { tick, TICK_SETTINGS } from '../../src/tick.ts'
+import { tick } from '../../src/tick.ts'
+import { TICK_SETTINGS } from '../../src/tick-options.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
 /** Tokens of an {@link Api}, by scope. */

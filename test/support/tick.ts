@@ -12,13 +12,13 @@ import {
 } from '../../src/registry.ts'
 import type { TickReport } from '../../src/report.ts'
 import { enqueue } from '../../src/store/enqueue.ts'
+import { tick } from '../../src/tick.ts'
 import {
-  tick,
   TICK_SETTINGS,
   type TickDependencies,
   type TickOptions,
   type TickSettings,
-} from '../../src/tick.ts'
+} from '../../src/tick-options.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
 
 /** A root over a database of its own. */

@@ -116,21 +116,23 @@ function paramText(param: unknown): unknown {
   return JSON.stringify(param)
 }
 
-const JSON_TYPES: readonly number[] = [
-  types.builtins.BOOL,
-  types.builtins.INT2,
-  types.builtins.INT4,
-  types.builtins.FLOAT4,
-  types.builtins.FLOAT8,
-  types.builtins.JSON,
-  types.builtins.JSONB,
-]
-
-// Output that is not raw: these types as JSON has them, all others as text. Neon converts arrays too, this does not.
+// Output that is not raw: what JSON can say as JSON, all else as text. Neon converts arrays too, this does not.
 function jsonOf(text: string | null, type: number | undefined): unknown {
-  if (text === null || type === undefined || !JSON_TYPES.includes(type)) return text
-  const value: unknown = types.getTypeParser(type)(text)
-  return typeof value === 'number' && !Number.isFinite(value) ? text : value
+  if (text === null) return null
+  switch (type ?? 0) {
+    case types.builtins.BOOL:
+      return text === 't'
+    case types.builtins.INT2:
+    case types.builtins.INT4:
+    case types.builtins.FLOAT4:
+    case types.builtins.FLOAT8:
+      return Number.isFinite(Number(text)) ? Number(text) : text
+    case types.builtins.JSON:
+    case types.builtins.JSONB:
+      return JSON.parse(text)
+    default:
+      return text
+  }
 }
 
 function beginText(headers: IncomingHttpHeaders): string | undefined {
