@@ -18,6 +18,9 @@ create function tidegate.enqueue(
   known           boolean     default true
 ) returns table (outcome text, job tidegate.jobs)
 language plpgsql volatile
+-- A producer may call it and touch nothing else; every name in it is qualified.
+security definer
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 set lock_timeout = '2s'
 as $$

@@ -13,5 +13,13 @@ export function readMigrateUrl(env: Readonly<Record<string, string | undefined>>
   if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) {
     throw new Error(`expected ${name} like postgres://user:password@host/database, got something else`)
   }
+  const { hostname } = new URL(url)
+  // Neon's pooler (https://neon.com/docs/connect/connection-pooling) is no place for long transactions and locks.
+  if (/-pooler(\.|$)/.test(hostname)) {
+    throw new Error(
+      `expected ${name} to name the server itself, got the pooler ${hostname}: ` +
+        'set DATABASE_URL_UNPOOLED to the URL without -pooler',
+    )
+  }
   return url
 }

@@ -1,8 +1,11 @@
 import type { Sql } from '../db/sql.ts'
 import { data, readOwnership, type Ownership } from './work.ts'
 
-/** The migrations, by number, after which this release runs; the newest is the last file of `migrations/`. */
-export const SCHEMA_VERSIONS = { oldest: 7, newest: 7 } as const
+/**
+ * The migrations, by number, after which this release runs. `oldest` is the last file that it needs. Those
+ * up to `newest` belong to its major version and only add, so an app that was rolled back runs on them too.
+ */
+export const SCHEMA_VERSIONS = { oldest: 7, newest: 999 } as const
 
 /** What `/readyz` needs to know of the database. */
 export interface Readiness {
