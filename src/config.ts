@@ -227,10 +227,11 @@ const secrets = z.string().transform((text, context): readonly NamedSecret[] =>
         `#${index + 1}`,
         entry,
       ]
-      if (secret === undefined || secret.length < SHORTEST_SECRET) {
+      if (secret === undefined || secret.length < SHORTEST_SECRET || !/^[!-~]+$/.test(secret)) {
+        const expectation = `${SHORTEST_SECRET} or more visible ASCII characters without spaces`
         context.addIssue({
           code: 'custom',
-          message: `expected secrets of at least ${SHORTEST_SECRET} characters (entry ${name} is shorter)`,
+          message: `expected secrets of ${expectation} (not so entry ${name})`,
         })
       }
       return { name: name ?? '', secret: secret ?? '' }

@@ -44,6 +44,14 @@ describe('readConfig', () => {
     expect(problems?.join()).not.toMatch(/hunter2|short,|got "short"/)
   })
 
+  it('refuses secrets that no header could carry', () => {
+    const { problems } = readConfig(
+      { ...least, CRON_SECRET: 'has a space in it, and:schön-und-lang-genug' },
+      'workers',
+    )
+    expect(problems).toHaveLength(2)
+  })
+
   it('reads tokens by name, or names them by their position', () => {
     const { config } = readConfig(
       {

@@ -90,6 +90,12 @@ test.each<[string, () => Promise<Response>, object]>([
   expect(asked).toMatchObject([options])
 })
 
+test('a HEAD runs nothing', async () => {
+  const response = await api.send('/tick', { method: 'HEAD', headers: as('cron') })
+  expect(response.status).toBe(405)
+  expect(asked).toEqual([])
+})
+
 test.each<[string, () => Promise<Response>, string]>([
   ['a window over its maximum', () => post('{"window_ms":25001}'), 'window_ms'],
   ['a window under its minimum', () => post('{"window_ms":999}'), 'window_ms'],

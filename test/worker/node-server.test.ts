@@ -47,7 +47,7 @@ describe('the Node root', () => {
     await put(server.port, 'k')
     await expect.poll(statuses, { timeout: 10_000 }).toEqual(['completed'])
     await server.stop()
-    await expect(fetch(`http://127.0.0.1:${server.port}/healthz`)).rejects.toThrow()
+    await expect(fetch(`http://127.0.0.1:${server.port}/healthz`)).rejects.toThrow(/fetch failed/)
   })
 
   it('lets a run end by itself when it stops, and claims nothing more', async () => {

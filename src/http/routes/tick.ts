@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 
 import { readOptionalJson } from '../body.ts'
+import { answerMethodNotAllowed } from '../errors.ts'
 import { fields, integer, read } from '../input.ts'
 import { reportJson, reportSchema } from '../report.ts'
 import type { HttpContext } from '../request.ts'
@@ -35,7 +36,11 @@ export const tickByGetRoute: Route = {
     request: { query: tickOptions(tickWindowMs) },
     answers: DESCRIPTION.answers(),
   }),
-  handle: (c, dependencies) => runTick(c, dependencies, withNumbers(c.req.query())),
+  handle(c, dependencies) {
+    // Hono serves a HEAD as a GET, and asking for headers must not run jobs.
+    if (c.req.raw.method === 'HEAD') return answerMethodNotAllowed(c, ['GET', 'POST'])
+    return runTick(c, dependencies, withNumbers(c.req.query()))
+  },
 }
 
 const DESCRIPTION = {
