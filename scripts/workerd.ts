@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Bundle } from './workerd/bundle.ts'
 import { workerdConfig } from './workerd/config.ts'
 import { launchWorkerd, type Ports, type WorkerdProcess } from './workerd/process.ts'
+import { withScratchFolder } from './workerd/scratch.ts'
 
 const configFile = 'config.capnp'
 const drainMs = 2_000
@@ -59,37 +59,26 @@ export interface WorkerdOptions {
  * The process does not hear the terminal's Ctrl-C: the caller stops it. A caller that ends otherwise, even by
  * SIGKILL, takes it along.
  */
-/**
- * Serves a bundle in workerd, Cloudflare's own runtime, and resolves once it listens. Throws, quoting what it
- * printed, when it ends before that. Touches no network but what the Worker calls, and leaves no file.
- *
- * The process does not hear the terminal's Ctrl-C: the caller stops it. A caller that ends otherwise, even by
- * SIGKILL, takes it along.
- */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   const { bundle, port = 0, onLog = () => undefined } = options
   const vars = { ...bundle.vars, ...options.vars }
-  const folder = await writeFiles(bundle, workerdConfig(bundle, Object.keys(vars), port))
-  try {
+  return withScratchFolder(async (folder) => {
+    // workerd has read them once it listens.
+    await writeFiles(folder, bundle, workerdConfig(bundle, Object.keys(vars), port))
     const printed: string[] = []
     const workerd = launchWorkerd(join(folder, configFile), vars, (line) => {
       if (printed.length < quotedLines) printed.push(line)
       onLog(line)
     })
     return serve(workerd, await untilListening(workerd, printed))
-  } finally {
-    // workerd has read them once it listens.
-    await rm(folder, { recursive: true, force: true })
-  }
+  })
 }
 
-async function writeFiles(bundle: Bundle, config: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tidegate-workerd-'))
+async function writeFiles(folder: string, bundle: Bundle, config: string): Promise<void> {
   await writeFile(join(folder, configFile), config)
   await Promise.all(
     bundle.modules.map(({ content }, index) => writeFile(join(folder, `module-${index}`), content)),
   )
-  return folder
 }
 
 async function untilListening(workerd: WorkerdProcess, printed: readonly string[]): Promise<Ports> {

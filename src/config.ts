@@ -68,6 +68,11 @@ function tooNarrow(value: Settings): readonly string[] {
     .map((name) => `${name}: expected more than the ${reserveMs} ms kept for settling, got ${value[name]}`)
 }
 
+/** The names of all settings that are text; bindings are not. */
+export function settingNames(): readonly string[] {
+  return Object.keys(settings('workers').shape).filter((name) => name !== 'HYPERDRIVE')
+}
+
 const SECRET_SETTINGS = /URL|TOKENS|SECRET|AUTHORIZATION|WEBHOOKS|HYPERDRIVE|ENDPOINT/
 
 function problem(issue: z.core.$ZodIssue, given: Readonly<Record<string, unknown>>): string {

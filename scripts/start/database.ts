@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { readMigrateUrl } from '../../src/migrate-url.ts'
 import { migrate } from '../../src/migrate.ts'
 import { startPostgres } from '../postgres.ts'
 import { stopLeftServer } from './left-server.ts'
@@ -24,15 +25,12 @@ export interface DatabaseOptions {
 /** Opens and migrates the database that `DATABASE_URL` names, or else one of our own in the data folder. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { settings, print } = options
-  const { DATABASE_URL, DATABASE_URL_UNPOOLED, MIGRATE_DATABASE_URL } = settings
+  const { DATABASE_URL } = settings
   const database =
     DATABASE_URL === undefined
       ? await startOwn(options)
       : { url: DATABASE_URL, lost: Promise.withResolvers<never>().promise }
-  const url =
-    DATABASE_URL === undefined
-      ? database.url
-      : (MIGRATE_DATABASE_URL ?? DATABASE_URL_UNPOOLED ?? DATABASE_URL)
+  const url = DATABASE_URL === undefined ? database.url : readMigrateUrl(process.env)
   const { newer } = await migrate({ url, environment: settings.TIDEGATE_ENV })
   if (newer.length > 0) print(`the database is newer than this release: it has ${newer.join(', ')}`)
   return database

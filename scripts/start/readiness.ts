@@ -1,7 +1,10 @@
-/** Throws, quoting the Worker, when it does not answer `GET /readyz` with 200. */
+import { z } from 'zod'
+
+const refusalSchema = z.object({ error: z.string() })
+
+/** Throws, with the Worker's reason, when it does not answer `GET /readyz` with 200. */
 export async function expectReady(url: string): Promise<void> {
   const response = await fetch(`${url}/readyz`)
-  const body = await response.text()
-  if (!response.ok)
-    throw new Error(`expected GET /readyz to answer 200, got ${response.status}: ${body.trim()}`)
+  const body: unknown = await response.json()
+  if (!response.ok) throw new Error(`the worker is ${refusalSchema.parse(body).error}`)
 }

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
 
+import { settingNames } from '../../src/config.ts'
+
 /** What `npm start` itself is told, with its defaults. */
 export type StartSettings = Readonly<z.output<typeof startSchema>>
 
@@ -15,39 +17,6 @@ const startSchema = z.object({
   DATABASE_URL: z.string().optional(),
   TIDEGATE_ENV: z.string().default('local'),
 })
-
-// The Worker reads, checks and documents them: src/config.ts.
-const workerSettings = [
-  'BACKOFF_FACTOR',
-  'BASE_BACKOFF_MS',
-  'CRON_SECRET',
-  'DATABASE_DRIVER',
-  'DEFAULT_MAX_ATTEMPTS',
-  'DEFAULT_TIMEOUT_MS',
-  'ENQUEUE_TOKENS',
-  'KICK',
-  'LEASE_MARGIN_MS',
-  'LOG_LEVEL',
-  'MAX_BACKOFF_MS',
-  'METRICS_INSTANCE',
-  'NEON_ENDPOINT',
-  'OPERATOR_TOKENS',
-  'PUSHGATEWAY_AUTHORIZATION',
-  'PUSHGATEWAY_URL',
-  'PUSH_TIMEOUT_MS',
-  'RETAIN_CANCELLED_SECONDS',
-  'RETAIN_COMPLETED_SECONDS',
-  'RETAIN_DEAD_SECONDS',
-  'SETTLE_RESERVE_MS',
-  'TICK_BATCH',
-  'TICK_CONCURRENCY',
-  'TICK_HTTP_WINDOW_MS',
-  'TICK_LINGER_MS',
-  'TICK_MAX_JOBS',
-  'TICK_MAX_SUBREQUESTS',
-  'TICK_WINDOW_MS',
-  'WEBHOOKS',
-] as const
 
 /** A process environment. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -65,7 +34,7 @@ export function readStartSettings(env: Environment): StartSettings {
 export function readWorkerSettings(env: Environment): Readonly<Record<string, string>> {
   const given = withoutEmpty(env)
   const named = (given['WEBHOOKS'] ?? '').matchAll(/"env"\s*:\s*"([A-Z][A-Z0-9_]*)"/g)
-  const names = [...workerSettings, ...Array.from(named, ([, name = '']) => name)]
+  const names = [...settingNames(), ...Array.from(named, ([, name = '']) => name)]
   return Object.fromEntries(names.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])))
 }
 

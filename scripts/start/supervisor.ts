@@ -12,6 +12,8 @@ const steadyAfterMs = 10_000
 export interface SupervisorOptions {
   /** Starts a workerd, always on the same address. */
   readonly launch: () => Promise<Workerd>
+  /** Looks at the first one before its cron handler is fired. Rejects when it is of no use. */
+  readonly expectReady: (url: string) => Promise<void>
   /** How often its cron handler is fired; a beat is left out while the last one is under way. */
   readonly tickEveryMs: number
   /** Takes a line about each restart. */
@@ -23,22 +25,20 @@ export interface Supervisor {
   readonly url: string
   /** Lets requests under way end, for 2 s at most. */
   stop(): Promise<void>
-  kill(): void
 }
 
 /**
  * Serves a Worker and fires its cron handler. A workerd that ends, or that leaves `GET /healthz` without a 200
- * for 5 s (a handler that spins blocks it), is killed and followed by the next: at once, and if it fails again
- * soon after growing delays of 5 s at most. Throws when the first cannot start or does not answer.
+ * for 5 s (a handler that spins blocks it), is killed and followed by the next after 100 ms, and if it fails again
+ * soon, after growing delays of 5 s at most. Throws when the first cannot start, does not answer or is not ready.
  */
 export async function superviseWorkerd(options: SupervisorOptions): Promise<Supervisor> {
   const stopping = new AbortController()
   let current = await options.launch()
-  const problem = await probe(current)
-  if (problem !== undefined) {
+  await expectFit(current, options.expectReady).catch((error: unknown) => {
     current.kill()
-    throw new Error(`the worker ${problem}`)
-  }
+    throw error
+  })
   const ended = keepServing(current, options, stopping.signal, (next) => (current = next))
   return {
     url: current.url,
@@ -47,11 +47,13 @@ export async function superviseWorkerd(options: SupervisorOptions): Promise<Supe
       await current.stop()
       await ended
     },
-    kill: () => {
-      stopping.abort()
-      current.kill()
-    },
   }
+}
+
+async function expectFit(workerd: Workerd, expectReady: (url: string) => Promise<void>): Promise<void> {
+  const problem = await probe(workerd)
+  if (problem !== undefined) throw new Error(`the worker ${problem}`)
+  await expectReady(workerd.url)
 }
 
 async function keepServing(

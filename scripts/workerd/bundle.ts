@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify, stripVTControlCharacters } from 'node:util'
 import { z } from 'zod'
+import { withScratchFolder } from './scratch.ts'
 
 const run = promisify(execFile)
 const buildTimeoutMs = 60_000
@@ -59,32 +59,37 @@ const metadataSchema = z.object({
  * entry file or the configuration is at fault.
  */
 export async function bundleWorker(options: BundleOptions = {}): Promise<Bundle> {
-  const folder = await mkdtemp(join(tmpdir(), 'tidegate-bundle-'))
-  try {
+  return withScratchFolder(async (folder) => {
     const upload = join(folder, 'upload')
     await runWrangler(options, folder, upload)
-    return await readUpload(await readFile(upload))
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+    return readUpload(await readFile(upload))
+  })
 }
 
 async function runWrangler(options: BundleOptions, folder: string, upload: string): Promise<void> {
   const { main, config = join(repository, 'wrangler.toml') } = options
-  const cli = join(dirname(createRequire(import.meta.url).resolve('wrangler/package.json')), 'wrangler-dist')
   const files = [...(main === undefined ? [] : [main]), '--config', config, '--outfile', upload]
+  const building = run(process.execPath, ['--no-warnings', findWrangler(), 'deploy', '--dry-run', ...files], {
+    env: { ...process.env, ...quiet(folder) },
+    timeout: buildTimeoutMs,
+  })
+  const stopAtExit = (): boolean => building.child.kill('SIGKILL')
+  process.once('exit', stopAtExit)
   try {
-    await run(process.execPath, ['--no-warnings', join(cli, 'cli.js'), 'deploy', '--dry-run', ...files], {
-      env: { ...process.env, ...quiet(folder) },
-      timeout: buildTimeoutMs,
-    })
+    await building
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
     const words = stripVTControlCharacters(stderr.trim() || stdout.trim())
-    throw new Error(`wrangler could not build ${main ?? config}:\n${words}`, {
-      cause: error,
-    })
+    throw new Error(`wrangler could not build ${main ?? config}:\n${words}`, { cause: error })
+  } finally {
+    process.off('exit', stopAtExit)
   }
+}
+
+// Not its bin, which runs this very file in a child that would survive it.
+function findWrangler(): string {
+  const wrangler = createRequire(import.meta.url).resolve('wrangler/package.json')
+  return join(dirname(wrangler), 'wrangler-dist', 'cli.js')
 }
 
 // No network, no questions, and nothing written but into our folder.
