@@ -33,7 +33,8 @@ as $$
   from tidegate.meta as m
 $$;
 
--- Leases that have ended, oldest first, with their tokens: whoever reads them settles them as crashed.
+-- Leases that have ended, oldest first, with their tokens: whoever reads them settles them as crashed. A row that
+-- somebody has locked is left out: its settle would wait for that lock, and with it every other of the call.
 create function tidegate.expired(up_to integer) returns table (kind text, id uuid, data jsonb, payload text)
 language sql volatile
 as $$
@@ -42,6 +43,7 @@ as $$
   where j.status = 'running' and j.lease_until <= tidegate.now()
   order by j.lease_until, j.id
   limit up_to
+  for no key update skip locked
 $$;
 
 -- The oldest due suspect among these types, for the tick keeps time for it.
@@ -85,6 +87,8 @@ $$;
 create function tidegate.work(request jsonb) returns table (kind text, id uuid, data jsonb, payload text)
 language plpgsql volatile
 set plan_cache_mode = force_custom_plan
+-- Estimates here are far too high, and compiling a query for a few rows takes longer than running it.
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -166,6 +170,8 @@ $$;
 create function tidegate.close(request jsonb) returns table (kind text, id uuid, data jsonb, payload text)
 language plpgsql volatile
 set plan_cache_mode = force_custom_plan
+-- Estimates here are far too high, and compiling a query for a few rows takes longer than running it.
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -210,7 +216,8 @@ begin
   if request ? 'push_lease_ms' then
     update tidegate.push as p
     set sequence = p.sequence + 1,
-        lease_until = tidegate.now() + (request->>'push_lease_ms')::bigint * interval '1 millisecond'
+        lease_until = tidegate.now() + (request->>'push_lease_ms')::bigint * interval '1 millisecond',
+        last_error = null
     where p.lease_until is null or p.lease_until <= tidegate.now()
     returning p.sequence into number;
     if number is not null then

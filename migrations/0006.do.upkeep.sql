@@ -172,6 +172,8 @@ $$;
 -- read indexes of what is not finished or dead, and count at most 100 000 rows of a type.
 create function tidegate.metrics() returns table (kind text, id uuid, data jsonb, payload text)
 language sql volatile
+-- The planner takes these few rows for very many and would compile the query: 200 ms and more on PostgreSQL 15.
+set jit = off
 as $$
   with recursive levels (type, priority) as (
     select t.type, first.priority
@@ -262,20 +264,22 @@ as $$
   from gauges as g
 $$;
 
--- Ends the right to push that `sequence` was given, and remembers how the push went (null: it went well).
+-- Remembers how the push of `sequence` went (null: it went well). A push that went well ends its right to push.
+-- One that failed keeps it until its lease ends: the network may still hold what was sent, and a later
+-- snapshot must not overtake it.
 create function tidegate.pushed(sequence bigint, error text) returns void
 language sql volatile
 as $$
-  with ended as (
+  with told as (
     update tidegate.push as p
     set
-      lease_until = null,
+      lease_until = case when pushed.error is not null then p.lease_until end,
       pushed_at = case when pushed.error is null then tidegate.now() else p.pushed_at end,
       failed_at = case when pushed.error is null then p.failed_at else tidegate.now() end,
       last_error = pushed.error
-    where p.sequence = pushed.sequence and p.lease_until is not null
+    where p.sequence = pushed.sequence and p.lease_until is not null and p.last_error is null
     returning p.last_error
   )
   insert into tidegate.counter_deltas (name, value)
-  select 'metrics_push_failures_total', 1 from ended as e where e.last_error is not null
+  select 'metrics_push_failures_total', 1 from told as t where t.last_error is not null
 $$;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openPg } from '../../src/db/pg.ts'
 import { createKick } from '../../src/kick.ts'
 import type { AnyJob } from '../../src/registry.ts'
-import type { TickDependencies, TickOptions } from '../../src/tick.ts'
+import type { TickDependencies, TickOptions } from '../../src/tick-options.ts'
 import { moveClock } from '../support/store.ts'
 import { interfering, job, openRoot, type Root } from '../support/tick.ts'
 
