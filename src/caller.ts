@@ -35,7 +35,7 @@ export function createCaller(window: Window, clock: () => number, random: () => 
         })
       },
       {
-        remainingMs: window.remainingMs,
+        remainingMs: window.answerMs,
         random,
         onRepeat: (error) => log.warn('database call repeated', errorFields(error)),
       },

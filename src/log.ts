@@ -1,3 +1,5 @@
+import pino from 'pino/browser.js'
+
 /** Levels of a log line, least to most urgent. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
@@ -19,20 +21,28 @@ export interface Logger {
 
 /** Creates a logger. `write` takes one line without its newline; it defaults to the console. */
 export function createLogger(level: LogLevel = 'info', write: (line: string) => void = toConsole): Logger {
-  return withFields({}, LOG_LEVELS.indexOf(level), write)
+  const logger = pino({
+    level,
+    messageKey: 'event',
+    timestamp: pino.stdTimeFunctions.isoTime,
+    browser: {
+      asObject: true,
+      formatters: { level: (label) => ({ level: label }) },
+      write: (line) => write(JSON.stringify(line)),
+    },
+  })
+  return wrap(logger)
 }
 
-function withFields(bound: LogFields, threshold: number, write: (line: string) => void): Logger {
-  const at = (level: LogLevel) => (event: string, fields?: LogFields) => {
-    if (LOG_LEVELS.indexOf(level) < threshold) return
-    write(JSON.stringify({ time: new Date().toISOString(), level, event, ...bound, ...fields }))
-  }
+type Wrapped = Pick<pino.Logger, Exclude<LogLevel, 'silent'> | 'child'>
+
+function wrap(logger: Wrapped): Logger {
   return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    with: (fields) => withFields({ ...bound, ...fields }, threshold, write),
+    debug: (event, fields = {}) => logger.debug(fields, event),
+    info: (event, fields = {}) => logger.info(fields, event),
+    warn: (event, fields = {}) => logger.warn(fields, event),
+    error: (event, fields = {}) => logger.error(fields, event),
+    with: (fields) => wrap(logger.child(fields)),
   }
 }
 

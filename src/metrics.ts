@@ -16,12 +16,7 @@ export async function renderMetrics(rows: readonly MetricRow[], sequence?: numbe
   const registry = new Registry()
   const register = (series: Series) => registry.registerMetric(asMetric(series))
   for (const counter of COUNTERS) register(counterSeries(counter, rows))
-  for (const gauge of GAUGES)
-    register({
-      ...gauge,
-      type: 'gauge',
-      values: named(rows, gauge.name).map((row) => gaugeValue(gauge, row)),
-    })
+  for (const gauge of GAUGES) register(gaugeSeries(gauge, rows))
   for (const histogram of HISTOGRAMS) register(histogramSeries(histogram, rows))
   if (sequence !== undefined)
     register({ ...SEQUENCE, type: 'gauge', values: [{ labels: {}, value: sequence }] })
@@ -37,6 +32,8 @@ interface Counter extends Named {
   /** What the row's type and label become. */
   readonly typeLabel?: boolean
   readonly label?: string
+  /** Every value of that label. */
+  readonly values?: readonly string[]
 }
 
 const COUNTERS: readonly Counter[] = [
@@ -50,6 +47,7 @@ const COUNTERS: readonly Counter[] = [
     help: 'Runs that ended, by result. Failed includes timeouts, refused payloads and crashes found by their expired lease; releases and snoozes do not count.',
     typeLabel: true,
     label: 'result',
+    values: ['completed', 'failed'],
   },
   { name: 'jobs_died_total', help: 'Jobs that became dead.', typeLabel: true },
   {
@@ -66,8 +64,18 @@ const COUNTERS: readonly Counter[] = [
   },
   { name: 'jobs_reaped_total', help: 'Expired leases settled as crashed.', typeLabel: true },
   { name: 'jobs_lease_lost_total', help: 'Settles that came too late: the lease was gone, nothing changed.' },
-  { name: 'jobs_pruned_total', help: 'Finished jobs deleted for their age, by status.', label: 'status' },
-  { name: 'ticks_total', help: 'Ticks that reached their last call, by why they stopped.', label: 'stopped' },
+  {
+    name: 'jobs_pruned_total',
+    help: 'Finished jobs deleted for their age, by status.',
+    label: 'status',
+    values: ['completed', 'cancelled', 'dead'],
+  },
+  {
+    name: 'ticks_total',
+    help: 'Ticks that reached their last call, by why they stopped.',
+    label: 'stopped',
+    values: ['empty', 'deadline', 'limit', 'budget', 'shutdown'],
+  },
   { name: 'metrics_push_failures_total', help: 'Pushes to the gateway that failed.' },
 ]
 
@@ -148,21 +156,31 @@ function counterSeries(counter: Counter, rows: readonly MetricRow[]): Series {
   return {
     ...counter,
     type: 'counter',
-    values: named(rows, counter.name).map(({ type, label, value }) => ({
-      labels: {
-        ...(counter.typeLabel === true ? { type } : {}),
-        ...(counter.label === undefined ? {} : { [counter.label]: label }),
-      },
-      value,
-    })),
+    values: withZeros(rows, counter.name, counter.typeLabel, counter.values).map(
+      ({ type, label, value }) => ({
+        labels: {
+          ...(counter.typeLabel === true ? { type } : {}),
+          ...(counter.label === undefined ? {} : { [counter.label]: label }),
+        },
+        value,
+      }),
+    ),
   }
+}
+
+function gaugeSeries(gauge: Gauge, rows: readonly MetricRow[]): Series {
+  const given = gauge.name === 'jobs_dead' ? withZeros(rows, gauge.name, true) : named(rows, gauge.name)
+  const values = given.map(({ type, value }) => ({ labels: gauge.typeLabel === true ? { type } : {}, value }))
+  return { ...gauge, type: 'gauge', values }
 }
 
 /** Rows hold what fell into each bucket; Prometheus wants it added up from the smallest. */
 function histogramSeries(histogram: Histogram, rows: readonly MetricRow[]): Series {
   const { name, help, rows: rowName, typeLabel } = histogram
   const observed = named(rows, rowName)
-  const types = [...new Set(observed.map(({ type }) => type))].sort()
+  const types = [
+    ...new Set([...observed, ...withZeros(rows, rowName, typeLabel)].map(({ type }) => type)),
+  ].sort()
   const values = types.flatMap((type) => {
     const labels: Labels = typeLabel ? { type } : {}
     const valueOf = (label: string) =>
@@ -185,8 +203,22 @@ function named(rows: readonly MetricRow[], name: string): readonly MetricRow[] {
   return rows.filter((row) => row.name === name)
 }
 
-function gaugeValue({ typeLabel }: Gauge, { type, value }: MetricRow): Series['values'][number] {
-  return { labels: typeLabel === true ? { type } : {}, value }
+/**
+ * The rows of a name, and a zero for what has not happened to a registered type yet: Prometheus sees no increase in a
+ * counter that begins at 1.
+ */
+function withZeros(
+  rows: readonly MetricRow[],
+  name: string,
+  typeLabel = false,
+  labels: readonly string[] = [''],
+): readonly MetricRow[] {
+  const given = named(rows, name)
+  const types = typeLabel ? named(rows, 'jobs_pending').map(({ type }) => type) : ['']
+  const zeros = types.flatMap((type) => labels.map((label) => ({ name, type, label, value: 0 })))
+  const isMissing = (zero: MetricRow) =>
+    !given.some(({ type, label }) => type === zero.type && label === zero.label)
+  return [...given, ...zeros.filter(isMissing)]
 }
 
 /** prom-client renders any object that can `get` its values. */

@@ -147,7 +147,9 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     }
     const sent = settles
     const request = { ...identity, ...extra, types, held: slots.held(), expired: EXPIRED }
+    let recovered = false
     const answer = await caller.call(sent, (settles, ambiguous) => {
+      recovered = ambiguous
       if (claim === undefined) return work(database.sql, { ...request, settles })
       return work(database.sql, {
         ...request,
@@ -157,7 +159,8 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     })
     settles = settles.filter((settle) => !sent.includes(settle))
     tally.account(sent, answer.verdicts)
-    absorb(answer, claim)
+    // A recovery claims nothing, so what it answers does not tell whether the queue is empty.
+    absorb(answer, recovered ? undefined : claim)
   }
 
   const absorb = (answer: WorkAnswer, claim: Claim | undefined): void => {

@@ -5,11 +5,16 @@ export interface Window {
   readonly elapsedMs: () => number
   /** Until the deadline. */
   readonly remainingMs: () => number
+  /** Until the last moment at which an answer of the database is of use: the tick then says goodbye and returns. */
+  readonly answerMs: () => number
   /** Until the part that is kept for the last settle and the push begins. */
   readonly runningMs: () => number
   /** Whether a job of this timeout would end before the reserve begins, with `keepMs` kept free besides. */
   readonly fits: (timeoutMs: number, keepMs?: number) => boolean
 }
+
+/** What a tick needs to end after it has stopped waiting. */
+const CLOSING_MS = 250
 
 /** Opens a window of `windowMs` at this moment, the last `reserveMs` of which are kept for settling. */
 export function openWindow(clock: () => number, windowMs: number, reserveMs: number): Window {
@@ -20,6 +25,7 @@ export function openWindow(clock: () => number, windowMs: number, reserveMs: num
   return {
     elapsedMs,
     remainingMs,
+    answerMs: () => remainingMs() - Math.min(CLOSING_MS, windowMs / 4),
     runningMs,
     fits: (timeoutMs, keepMs = 0) => admissionMs(timeoutMs) + keepMs <= runningMs(),
   }

@@ -18,7 +18,7 @@ export interface PgOptions {
  * connection that failed or timed out is thrown away, and the next call makes a new one.
  */
 export function openPg(options: PgOptions): Database {
-  let current: Promise<Client> | undefined
+  let current: Connection | undefined
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
   let connections = 0
@@ -34,7 +34,8 @@ export function openPg(options: PgOptions): Database {
       connections += 1
       current = connect(options)
     }
-    const client = await current.catch((error: unknown) => {
+    const { client } = current
+    await current.ready.catch((error: unknown) => {
       current = undefined
       throw connectError(error)
     })
@@ -57,13 +58,30 @@ export function openPg(options: PgOptions): Database {
     requests: () => connections,
     async close() {
       closed = true
-      const client = await current?.catch(() => undefined)
-      if (client !== undefined) await client.end().catch(() => undefined)
+      if (current !== undefined) await sayGoodbye(current)
     },
   }
 }
 
-async function connect({ url, timeoutMs = 15_000, connectTimeoutMs = 5_000 }: PgOptions): Promise<Client> {
+interface Connection {
+  readonly client: Client
+  readonly ready: Promise<unknown>
+}
+
+/** How long the server may take to hear that a connection ends: one that is gone never does. */
+const GOODBYE_MS = 100
+
+async function sayGoodbye({ client, ready }: Connection): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const limit = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, GOODBYE_MS)
+  })
+  await Promise.race([ready.then(() => client.end()).catch(() => undefined), limit])
+  clearTimeout(timer)
+  client.connection.stream.destroy()
+}
+
+function connect({ url, timeoutMs = 15_000, connectTimeoutMs = 5_000 }: PgOptions): Connection {
   const client = new Client({
     connectionString: url,
     query_timeout: timeoutMs,
@@ -72,6 +90,5 @@ async function connect({ url, timeoutMs = 15_000, connectTimeoutMs = 5_000 }: Pg
   })
   // Without a listener the error of an idle connection would end the process; the next statement reports it.
   client.on('error', () => undefined)
-  await client.connect()
-  return client
+  return { client, ready: client.connect() }
 }
