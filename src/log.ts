@@ -28,7 +28,9 @@ export function createLogger(level: LogLevel = 'info', write: (line: string) => 
     browser: {
       asObject: true,
       formatters: { level: (label) => ({ level: label }) },
-      write: (line) => write(JSON.stringify(line)),
+      // What happened stands first, for people read these lines too.
+      write: ({ time, level, event, ...fields }: Record<string, unknown>) =>
+        write(JSON.stringify({ time, level, event, ...fields })),
     },
   })
   return wrap(logger)

@@ -169,8 +169,9 @@ function counterSeries(counter: Counter, rows: readonly MetricRow[]): Series {
 }
 
 function gaugeSeries(gauge: Gauge, rows: readonly MetricRow[]): Series {
-  const given = gauge.name === 'jobs_dead' ? withZeros(rows, gauge.name, true) : named(rows, gauge.name)
-  const values = given.map(({ type, value }) => ({ labels: gauge.typeLabel === true ? { type } : {}, value }))
+  const { name, typeLabel = false } = gauge
+  const given = typeLabel ? withZeros(rows, name, typeLabel) : named(rows, name)
+  const values = given.map(({ type, value }) => ({ labels: typeLabel ? { type } : {}, value }))
   return { ...gauge, type: 'gauge', values }
 }
 

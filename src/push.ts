@@ -43,13 +43,14 @@ export function createPush(
   }
 }
 
-/** The group's URL. A value with a slash, or an empty one, travels as `@base64` (URL-safe). */
+/** The group's URL. A value with a slash, an empty one, and one that a URL takes for a step travel as `@base64` (URL-safe). */
 export function groupUrl(base: string, instance: string): string {
   return `${base.replace(/\/+$/, '')}/metrics/job/tidegate/${grouping('instance', instance)}`
 }
 
 function grouping(label: string, value: string): string {
-  if (value !== '' && !value.includes('/')) return `${label}/${encodeURIComponent(value)}`
+  const isPlain = !value.includes('/') && !['', '.', '..'].includes(value)
+  if (isPlain) return `${label}/${encodeURIComponent(value)}`
   const encoded = btoa(String.fromCharCode(...new TextEncoder().encode(value)))
   // The gateway reads a single "=" as the empty value.
   return `${label}@base64/${encoded === '' ? '=' : encoded.replaceAll('+', '-').replaceAll('/', '_')}`

@@ -86,8 +86,8 @@ async function runWrangler(options: BundleOptions, folder: string, upload: strin
   }
 }
 
-// Not its bin, which runs this very file in a child that would survive it.
-function findWrangler(): string {
+/** The installed wrangler's script. Not its bin, which runs this very file in a child that would survive it. */
+export function findWrangler(): string {
   const wrangler = createRequire(import.meta.url).resolve('wrangler/package.json')
   return join(dirname(wrangler), 'wrangler-dist', 'cli.js')
 }

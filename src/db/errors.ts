@@ -42,8 +42,8 @@ const CUT_OFF = new Set(['57P01', '57P02', '57P03'])
 /** Codes that say, while connecting, that the credentials or the database are wrong: no use in repeating. */
 const REFUSED = /^(28|3D|42)/
 
-/** How Neon's proxy says, without a SQLSTATE, that the credentials are wrong. */
-const NEON_REFUSED = /^password authentication failed/
+/** Refusals without a SQLSTATE: of wrong credentials by Neon's proxy, of one more request by Workers. */
+const REFUSED_OVER_HTTP = /^password authentication failed|too many subrequests/i
 
 /** Turns what a driver threw while it ran a statement into a {@link DatabaseError}. */
 export function statementError(error: unknown): DatabaseError {
@@ -68,7 +68,7 @@ export function connectError(error: unknown): DatabaseError {
 export function neonError(error: unknown): DatabaseError {
   const [, status, body = ''] = /^Server error \(HTTP status (\d{3})\): (.*)$/s.exec(messageOf(error)) ?? []
   if (status !== undefined) return statusError(Number(status), body, error)
-  const refused = sqlstate(error) === undefined && NEON_REFUSED.test(messageOf(error))
+  const refused = sqlstate(error) === undefined && REFUSED_OVER_HTTP.test(messageOf(error))
   return refused ? wrap(error, 'definite') : statementError(error)
 }
 

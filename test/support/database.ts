@@ -3,7 +3,9 @@ import type { EventEmitter } from 'node:events'
 import { Client, Pool, type QueryResultRow } from 'pg'
 import { inject } from 'vitest'
 
-/** A database of one test or file, on the run's server. */
+import type { TestServer } from './test-server.ts'
+
+/** A database of one test or file, on one of the run's servers. */
 export interface TestDatabase {
   readonly name: string
   /** The superuser's connection URL. */
@@ -20,19 +22,19 @@ export interface TestDatabase {
 }
 
 /** A new database with the migrated schema of the environment `test`, cloned in some 40 ms. */
-export async function createDatabase(): Promise<TestDatabase> {
-  return cloneOf(inject('postgres').template)
+export async function createDatabase(server: TestServer = inject('postgres')): Promise<TestDatabase> {
+  return cloneOf(server, server.template)
 }
 
 /** A new database without our schema. */
-export async function createEmptyDatabase(): Promise<TestDatabase> {
-  return cloneOf('template0')
+export async function createEmptyDatabase(server: TestServer = inject('postgres')): Promise<TestDatabase> {
+  return cloneOf(server, 'template0')
 }
 
-async function cloneOf(template: string): Promise<TestDatabase> {
+async function cloneOf(server: TestServer, template: string): Promise<TestDatabase> {
   const name = `test_${randomUUID().replaceAll('-', '')}`
-  await onServer(`create database ${name} template ${template}`)
-  const url = urlOf(name)
+  await onServer(server, `create database ${name} template ${template}`)
+  const url = urlOf(server, name)
   const clients: Client[] = []
   const pool = ignoringErrors(new Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0 }))
   return {
@@ -47,13 +49,13 @@ async function cloneOf(template: string): Promise<TestDatabase> {
     },
     close: async () => {
       await Promise.all([pool.end(), ...clients.map((client) => client.end())])
-      await onServer(`drop database ${name} with (force)`)
+      await onServer(server, `drop database ${name} with (force)`)
     },
   }
 }
 
-async function onServer(statement: string): Promise<void> {
-  const client = new Client(inject('postgres').url)
+async function onServer({ url }: TestServer, statement: string): Promise<void> {
+  const client = new Client(url)
   await client.connect()
   try {
     await client.query(statement)
@@ -62,8 +64,8 @@ async function onServer(statement: string): Promise<void> {
   }
 }
 
-function urlOf(name: string): string {
-  const url = new URL(inject('postgres').url)
+function urlOf(server: TestServer, name: string): string {
+  const url = new URL(server.url)
   url.pathname = `/${name}`
   return url.href
 }

@@ -16,7 +16,7 @@ declare module 'vitest' {
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const root = project.vitest.getRootProject()
   if (root.getProvidedContext().postgres !== undefined) return undefined
-  const { url, template, stop } = await startTestServer()
-  root.provide('postgres', { url, template })
+  const { stop, ...server } = await startTestServer()
+  root.provide('postgres', server)
   return stop
 }

@@ -34,8 +34,26 @@ export async function begin(db: TestDatabase): Promise<OpenTransaction> {
   }
 }
 
+/** Resolves to true when so many sessions wait for this one, to false when `other` has ended before. */
+export async function blocks(
+  db: TestDatabase,
+  { pid }: Pick<OpenTransaction, 'pid'>,
+  other: Promise<unknown>,
+  sessions = 1,
+): Promise<boolean> {
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  other.then(end, end)
+  while (!ended) {
+    if ((await waitingFor(db, pid)) >= sessions) return true
+  }
+  return false
+}
+
 /** How many sessions wait for a lock of this one, or behind one that does. */
-export async function waitingFor(db: TestDatabase, pid: number): Promise<number> {
+async function waitingFor(db: TestDatabase, pid: number): Promise<number> {
   const rows = await db.query(
     `with recursive waiting (pid) as (
        select a.pid from pg_stat_activity as a where $1::integer = any (pg_blocking_pids(a.pid))
@@ -46,21 +64,4 @@ export async function waitingFor(db: TestDatabase, pid: number): Promise<number>
     [pid],
   )
   return rows.length
-}
-
-/** Resolves to true when the session has made somebody wait, to false when `other` has ended without waiting. */
-export async function blocks(
-  db: TestDatabase,
-  { pid }: OpenTransaction,
-  other: Promise<unknown>,
-): Promise<boolean> {
-  let ended = false
-  const end = () => {
-    ended = true
-  }
-  other.then(end, end)
-  while (!ended) {
-    if ((await waitingFor(db, pid)) > 0) return true
-  }
-  return false
 }

@@ -1,4 +1,3 @@
-import { openPg } from '../../src/db/pg.ts'
 import type { Database, Sql } from '../../src/db/sql.ts'
 import type { Settlement } from '../../src/core/outcome.ts'
 import { enqueue, type EnqueueInput } from '../../src/store/enqueue.ts'
@@ -12,14 +11,10 @@ import {
   type WorkRequest,
 } from '../../src/store/work.ts'
 import { createDatabase, type TestDatabase } from './database.ts'
+import { listDrivers, type Driver } from './drivers.ts'
 
-/** A way in which statements reach Postgres. Every store test runs over each of them. */
-export interface Driver {
-  readonly name: string
-  readonly open: (url: string) => Database
-}
-
-export const drivers: readonly Driver[] = [{ name: 'pg', open: (url) => openPg({ url }) }]
+/** The drivers of this run. Every store test runs over each of them. */
+export const drivers: readonly Driver[] = listDrivers()
 
 /** A database with a driver under test in front of it. */
 export interface Store {
@@ -33,7 +28,7 @@ export interface Store {
 }
 
 export async function openStore(driver: Driver): Promise<Store> {
-  const db = await createDatabase()
+  const db = await createDatabase(driver.server)
   const opened: Database[] = []
   const another = () => {
     const database = checked(driver.open(db.url))

@@ -7,10 +7,14 @@ import { Client } from 'pg'
 import { startPostgres, type Postgres } from '../../scripts/postgres.ts'
 import { migrate } from '../../src/migrate.ts'
 
-/** A server of the run: the superuser's URL, and the name of the migrated database that tests clone. */
+/** A server of the run. */
 export interface TestServer {
+  /** The superuser's URL. */
   readonly url: string
+  /** The migrated database that tests clone. */
   readonly template: string
+  /** PostgreSQL's major version. */
+  readonly version: number
 }
 
 /** A server that ends with the run at the latest. */
@@ -35,12 +39,12 @@ export async function startTestServer(binaries?: string): Promise<RunningServer>
   const server = await startPostgres({ dataDir: join(folder, 'data'), settings, binaries })
   const stop = endWithRun(server, folder)
   try {
-    await createTemplate(server)
+    const version = await createTemplate(server)
+    return { url: server.url(), template, version, stop }
   } catch (error) {
     await stop()
     throw error
   }
-  return { url: server.url(), template, stop }
 }
 
 // A clone is three hundred new files: measured 8 ms in memory, 217 ms on ext4.
@@ -50,7 +54,7 @@ async function roomyMemory(): Promise<string> {
   return stats !== undefined && stats.bavail * stats.bsize > 4 * 2 ** 30 ? memory : tmpdir()
 }
 
-async function createTemplate(server: Postgres): Promise<void> {
+async function createTemplate(server: Postgres): Promise<number> {
   const client = new Client(server.url())
   await client.connect()
   try {
@@ -58,6 +62,10 @@ async function createTemplate(server: Postgres): Promise<void> {
     await migrate({ url: server.url(template), environment: 'test' })
     // A connection to the template would make every clone wait.
     await client.query(`alter database ${template} is_template true allow_connections false`)
+    const { rows } = await client.query<{ version: number }>(
+      `select current_setting('server_version_num')::integer / 10000 as version`,
+    )
+    return rows[0]?.version ?? 0
   } finally {
     await client.end()
   }

@@ -31,7 +31,7 @@ it('npm start migrates over TCP and runs everything else over the Neon endpoint 
     })
     expect(response.status).toBe(201)
     const { id } = (await response.json()) as { id: string }
-    await start.line(new RegExp(`"job completed".*${id}`))
+    await start.line(new RegExp(`(?=.*"job completed").*${id}`))
     expect(endpoint.requests.some(({ body }) => body.includes('tidegate.enqueue'))).toBe(true)
     expect(endpoint.requests.some(({ body }) => body.includes('tidegate.work'))).toBe(true)
   } finally {

@@ -116,23 +116,24 @@ function paramText(param: unknown): unknown {
   return JSON.stringify(param)
 }
 
-// Output that is not raw: what JSON can say as JSON, all else as text. Neon converts arrays too, this does not.
+const number = (text: string) => (Number.isFinite(Number(text)) ? Number(text) : text)
+const json = (text: string): unknown => JSON.parse(text)
+
+// Output that is not raw: these types as JSON has them, all else as text. Neon converts arrays too, this does not.
+const JSON_OF: Readonly<Record<number, (text: string) => unknown>> = {
+  [types.builtins.BOOL]: (text) => text === 't',
+  [types.builtins.INT2]: number,
+  [types.builtins.INT4]: number,
+  [types.builtins.FLOAT4]: number,
+  [types.builtins.FLOAT8]: number,
+  [types.builtins.JSON]: json,
+  [types.builtins.JSONB]: json,
+}
+
 function jsonOf(text: string | null, type: number | undefined): unknown {
   if (text === null) return null
-  switch (type ?? 0) {
-    case types.builtins.BOOL:
-      return text === 't'
-    case types.builtins.INT2:
-    case types.builtins.INT4:
-    case types.builtins.FLOAT4:
-    case types.builtins.FLOAT8:
-      return Number.isFinite(Number(text)) ? Number(text) : text
-    case types.builtins.JSON:
-    case types.builtins.JSONB:
-      return JSON.parse(text)
-    default:
-      return text
-  }
+  const convert = type === undefined ? undefined : JSON_OF[type]
+  return convert === undefined ? text : convert(text)
 }
 
 function beginText(headers: IncomingHttpHeaders): string | undefined {
