@@ -28,12 +28,16 @@ export function createLogger(level: LogLevel = 'info', write: (line: string) => 
     browser: {
       asObject: true,
       formatters: { level: (label) => ({ level: label }) },
-      // What happened stands first, for people read these lines too.
-      write: ({ time, level, event, ...fields }: Record<string, unknown>) =>
-        write(JSON.stringify({ time, level, event, ...fields })),
+      write: (line) => write(lineText(line)),
     },
   })
   return wrap(logger)
+}
+
+/** What happened stands first, for people read these lines too. */
+function lineText(line: object): string {
+  const { time, level, event, ...fields } = line as Record<string, unknown>
+  return JSON.stringify({ time, level, event, ...fields })
 }
 
 type Wrapped = Pick<pino.Logger, Exclude<LogLevel, 'silent'> | 'child'>
