@@ -16,7 +16,7 @@ export interface RunFetch {
 }
 
 /** What a request is refused with when the budget of the tick is used up. */
-export class BudgetError extends Error {
+class BudgetError extends Error {
   override readonly name = 'BudgetError'
 }
 

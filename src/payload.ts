@@ -35,7 +35,7 @@ export function parseJson(text: string, maxDepth: number = LIMITS.payloadDepth +
 }
 
 /** Stands for a number that was too large or too precise for JavaScript. */
-export const UNKEEPABLE: unique symbol = Symbol('a number that JavaScript cannot keep')
+const UNKEEPABLE: unique symbol = Symbol('a number that JavaScript cannot keep')
 
 /**
  * What keeps a JSON value from being stored and read back as it was sent: U+0000 and lone surrogates in

@@ -131,7 +131,7 @@ function payloadInvalid(issues: readonly SchemaIssue[]): Outcome {
 }
 
 /** The dotted path of a schema's issue, from `payload`. */
-export function pathText(path: SchemaIssue['path']): string {
+function pathText(path: SchemaIssue['path']): string {
   return ['payload', ...(path ?? []).map((step) => String(typeof step === 'object' ? step.key : step))].join(
     '.',
   )

@@ -5,4 +5,4 @@ import { createRoot } from 'tidegate'
 const root = createRoot({ jobs: [], env: process.env })
 
 export const GET = (request: Request): Promise<Response> => root.fetch(request)
-export const POST = GET
+export const POST = (request: Request): Promise<Response> => root.fetch(request)

@@ -2,7 +2,7 @@ import { PermanentError, RetryAfterError } from '../errors.ts'
 import type { WebhookTarget } from './webhook-target.ts'
 
 /** No `Retry-After` delays a webhook longer than this. */
-export const MAX_RETRY_AFTER_MS = 86_400_000
+const MAX_RETRY_AFTER_MS = 86_400_000
 
 /**
  * The error that an answer other than 2xx amounts to. Its message has the target's origin, the status and the

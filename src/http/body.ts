@@ -2,7 +2,7 @@ import { InvalidInput, parseJson } from '../payload.ts'
 import { HttpError } from './errors.ts'
 
 /** The largest body that is read, in bytes. */
-export const BODY_BYTES = 1_048_576
+const BODY_BYTES = 1_048_576
 
 /**
  * Reads a body of JSON. Refuses with 415 what is not `application/json`, with 413 what is over 1 MiB –

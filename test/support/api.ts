@@ -29,7 +29,7 @@ export const as = (scope: keyof typeof tokens): Record<string, string> => ({
 })
 
 /** `test.echo`; `mail.welcome`, whose schema is strict and has a default; and `list`, which has three attempts. */
-export const registry: Registry = createRegistry([
+const registry: Registry = createRegistry([
   echo,
   defineJob({
     type: 'mail.welcome',
