@@ -17,9 +17,62 @@ end;
 -- another lease by now, or is gone), which changes nothing; `status` is the job's, now. `held` keeps a retry from being due before
 -- its lease ends, for a handler that has not returned. `crashed` settles an expired lease by its token
 -- and hands that lease to `tick`, so that the late settle of whoever lost it finds another token.
+-- A settlement that the database refuses – its text, or what is wrong with the row – is made without detail; if that
+-- is refused too, its verdict is 'refused' and its lease stays. The others of the call never notice (G10).
 --
 -- Locks job rows in the order of their ids: settles of the same rows in other orders would deadlock.
 create function tidegate.settle(settlements jsonb, tick uuid) returns table (id uuid, verdict text, status text)
+language plpgsql volatile
+set lock_timeout = '5s'
+as $$
+#variable_conflict use_column
+declare
+  one jsonb;
+begin
+  begin
+    return query select a.id, a.verdict, a.status from tidegate.settle_all(settlements, tick) as a;
+    return;
+  exception
+    -- These pass by themselves: the caller repeats the call.
+    when transaction_rollback or lock_not_available or insufficient_resources or operator_intervention then raise;
+    when others then null;
+  end;
+
+  for one in select s.value from jsonb_array_elements(settlements) as s (value) order by (s.value->>'id')::uuid
+  loop
+    begin
+      return query select a.id, a.verdict, a.status from tidegate.settle_all(jsonb_build_array(one), tick) as a;
+    exception
+      when transaction_rollback or lock_not_available or insufficient_resources or operator_intervention then raise;
+      when others then
+        begin
+          return query
+            select a.id, a.verdict, a.status
+            from tidegate.settle_all(jsonb_build_array(tidegate.without_detail(one)), tick) as a;
+        exception
+          when transaction_rollback or lock_not_available or insufficient_resources or operator_intervention then raise;
+          when others then
+            id := (one->>'id')::uuid;
+            verdict := 'refused';
+            status := null;
+            return next;
+        end;
+    end;
+  end loop;
+end
+$$;
+
+-- A settlement with nothing in it that could be refused. A completion keeps its follow-ups, for they were checked when
+-- they were collected, and completing without them would lose work.
+create function tidegate.without_detail(settlement jsonb) returns jsonb
+language sql immutable parallel safe
+return case
+  when settlement ? 'error' then settlement || '{"error": "the database refused the text of this error"}'
+  else settlement - 'result'
+end - 'outcome';
+
+-- Settles all of them, or none when one is refused.
+create function tidegate.settle_all(settlements jsonb, tick uuid) returns table (id uuid, verdict text, status text)
 language plpgsql volatile
 set plan_cache_mode = force_custom_plan
 set lock_timeout = '5s'
@@ -34,7 +87,7 @@ declare
 begin
   with sent as materialized (
     select s.*
-    from jsonb_to_recordset(settle.settlements) as s (
+    from jsonb_to_recordset(settle_all.settlements) as s (
       id uuid, token uuid, kind text, delay_ms bigint, held boolean, crashed boolean, outcome text,
       error text, code text, result text, duration_us bigint, follow_ups jsonb
     )
@@ -53,7 +106,7 @@ begin
       end,
       suspect = s.crashed is true or (s.kind = 'release' and j.suspect),
       lease_until = null,
-      lease_token = case when s.crashed then settle.tick else j.lease_token end,
+      lease_token = case when s.crashed then settle_all.tick else j.lease_token end,
       completed_at = case when s.kind = 'complete' then tidegate.now() end,
       died_at = case
         when tidegate.settled_status(s.kind, s.crashed is true, j.cancel_requested_at is not null) = 'dead'
@@ -74,7 +127,7 @@ begin
           'ended_at', tidegate.iso(tidegate.now()),
           'error', left(s.error, 1000),
           'code', s.code,
-          'tick', settle.tick
+          'tick', settle_all.tick
         )))
       end,
       updated_at = tidegate.now()
@@ -156,12 +209,12 @@ begin
         case
           when s.id = any (done) then 'settled'
           -- A recovery was ours only if the lease is: its owner may have settled it late, under the same token.
-          when j.lease_token = case when s.crashed then settle.tick else s.token end then 'already'
+          when j.lease_token = case when s.crashed then settle_all.tick else s.token end then 'already'
           else 'lost'
         end as verdict,
         j.status,
         s.crashed is true as crashed
-      from jsonb_to_recordset(settle.settlements) as s (id uuid, token uuid, crashed boolean)
+      from jsonb_to_recordset(settle_all.settlements) as s (id uuid, token uuid, crashed boolean)
       left join tidegate.jobs as j on j.id = s.id
     ),
     counted as (

@@ -1,20 +1,12 @@
-import { DatabaseError } from './db/errors.ts'
+import type { DatabaseError } from './db/errors.ts'
 import type { Logger } from './log.ts'
 import { persist } from './persist.ts'
-import { minimal } from './settling.ts'
-import type { Settle } from './store/work.ts'
 import type { Window } from './window.ts'
 
 /** How a tick speaks to the database: every call with its retries, counted and timed. */
 export interface Caller {
-  /**
-   * Makes a call that carries settles. `once` is told which settles to send and whether an earlier try may
-   * have taken effect. When the database refuses what the settles say, they are sent once more without detail.
-   */
-  readonly call: <Answer>(
-    settles: readonly Settle[],
-    once: (settles: readonly Settle[], ambiguous: boolean) => Promise<Answer>,
-  ) => Promise<Answer>
+  /** Makes a call. `once` is told whether an earlier try may have taken effect. */
+  readonly call: <Answer>(once: (ambiguous: boolean) => Promise<Answer>) => Promise<Answer>
   readonly roundTrips: () => number
   /** How long the last try took. */
   readonly lastTripMs: () => number
@@ -42,17 +34,7 @@ export function createCaller(window: Window, clock: () => number, random: () => 
     )
 
   return {
-    async call(settles, once) {
-      try {
-        return await attempt((ambiguous) => once(settles, ambiguous))
-      } catch (error) {
-        const refused = error instanceof DatabaseError && error.kind === 'definite' && settles.length > 0
-        if (!refused) throw error
-        log.warn('settle refused, sent again without detail', errorFields(error))
-        const bare = settles.map(minimal)
-        return attempt((ambiguous) => once(bare, ambiguous))
-      }
-    },
+    call: attempt,
     roundTrips: () => roundTrips,
     lastTripMs: () => lastTripMs,
   }

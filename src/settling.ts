@@ -35,27 +35,6 @@ export function settleExpired(
   return { ...logged(lease), settlement: decide(lease, { kind: 'crashed' }, backoff, random) }
 }
 
-/**
- * The same settle with nothing in it that a database could refuse. A completion keeps its follow-ups, for
- * they were checked when they were collected, and completing without them would lose work.
- */
-export function minimal(settle: Settle): Settle {
-  const { settlement } = settle
-  switch (settlement.kind) {
-    case 'complete':
-      return { ...settle, settlement: { kind: 'complete' } }
-    case 'retry':
-    case 'dead':
-      return {
-        ...settle,
-        settlement: { ...settlement, error: 'the database refused the text of this error' },
-      }
-    case 'snooze':
-    case 'release':
-      return settle
-  }
-}
-
 /** Whether a settle gives its job back for a later run; the call that carries it claims nothing. */
 export function isRelease({ settlement }: Settle): boolean {
   return settlement.kind === 'release'

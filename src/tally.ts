@@ -36,7 +36,9 @@ export function createTally(log: Logger): Tally {
     counts,
     account(settles, verdicts) {
       for (const settle of settles) {
-        const fate = fateOf(settle, verdicts.get(settle.id))
+        const verdict = verdicts.get(settle.id)
+        if (verdict?.verdict === 'refused') log.error('settle refused', { job_id: settle.id })
+        const fate = fateOf(settle, verdict)
         if (fate === undefined) continue
         if (isRecovery(settle)) counts.reaped += 1
         if (!isRecovery(settle) || fate !== 'retried') counts[fate] += 1
@@ -53,7 +55,9 @@ type Fate = Exclude<keyof Counts, 'reaped'>
  * lost, so it counts. Undefined for an expired lease that somebody else has settled first.
  */
 function fateOf(settle: Settle, verdict: Verdict | undefined): Fate | undefined {
-  if (verdict === undefined || verdict.verdict === 'lost') return isRecovery(settle) ? undefined : 'lost'
+  if (verdict === undefined || verdict.verdict === 'lost' || verdict.verdict === 'refused') {
+    return isRecovery(settle) ? undefined : 'lost'
+  }
   if (verdict.status === 'cancelled') return 'cancelled'
   switch (settle.settlement.kind) {
     case 'complete':

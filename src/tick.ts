@@ -146,16 +146,12 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
       leaseMs: window.remainingMs() + settings.leaseMarginMs,
     }
     const sent = settles
-    const request = { ...identity, ...extra, types, held: slots.held(), expired: EXPIRED }
+    const request = { ...identity, ...extra, types, settles, held: slots.held(), expired: EXPIRED }
     let recovered = false
-    const answer = await caller.call(sent, (settles, ambiguous) => {
+    const answer = await caller.call((ambiguous) => {
       recovered = ambiguous
-      if (claim === undefined) return work(database.sql, { ...request, settles })
-      return work(database.sql, {
-        ...request,
-        settles,
-        ...(ambiguous ? { recover: claim.token } : { claim }),
-      })
+      if (claim === undefined) return work(database.sql, request)
+      return work(database.sql, { ...request, ...(ambiguous ? { recover: claim.token } : { claim }) })
     })
     settles = settles.filter((settle) => !sent.includes(settle))
     tally.account(sent, answer.verdicts)
@@ -211,7 +207,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     collect()
     stopped ??= budget.allowsMore() ? stopReason(situation()) : 'budget'
     const sent = settles
-    closed = await caller.call(sent, (settles) =>
+    closed = await caller.call(() =>
       close(database.sql, {
         ...identity,
         types,
@@ -231,7 +227,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     pushes += 1
     const error = await dependencies.push(sequence, metrics)
     if (error !== null) log.warn('push failed', { error })
-    await caller.call([], () => pushed(database.sql, sequence, error))
+    await caller.call(() => pushed(database.sql, sequence, error))
   }
 
   const report = (): TickReport => ({

@@ -1,6 +1,6 @@
 import type { Sql } from '../db/sql.ts'
 
-/** Ends the right to push that came with `sequence`, and remembers how it went. Repeating it changes nothing. */
+/** Remembers how the push of `sequence` went; one that went well ends its right to push. Repeating it changes nothing. */
 export async function pushed(sql: Sql, sequence: number, error: string | null): Promise<void> {
   await sql(PUSHED, [sequence, error])
 }

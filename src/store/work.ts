@@ -32,10 +32,11 @@ export interface FollowUp {
 
 /**
  * What a settle came to: `settled` took effect; `already` did so in an earlier call with the same token;
- * `lost` found another lease, or no job, and changed nothing.
+ * `lost` found another lease, or no job, and changed nothing; `refused`: the database cannot make it, even without its
+ * detail, and the lease stays.
  */
 export interface Verdict {
-  readonly verdict: 'settled' | 'already' | 'lost'
+  readonly verdict: 'settled' | 'already' | 'lost' | 'refused'
   /** The job's status now; null when it is gone. */
   readonly status: Status | null
 }

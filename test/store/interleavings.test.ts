@@ -168,6 +168,24 @@ describe.each(drivers)('two sessions over $name', (driver) => {
     await expect(operations['claim suspect'](store.sql)).resolves.toBe('nothing')
     await expect(theJob(store)).resolves.toBe('cancelled 1 suspect')
   })
+
+  it('finds a key free whose row is pruned between the two looks of an enqueue, and makes one job', async () => {
+    await states['old completed'](store)
+    // A statement that inserts nothing fires this trigger too.
+    await store.db.query(`
+      create function pause() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(1); return null; end';
+      create trigger pause after insert on tidegate.jobs execute function pause()`)
+    const pause = await begin(store.db)
+    await pause.sql('select pg_advisory_xact_lock(1)', [])
+    const enqueued = operations.enqueue(store.sql)
+    expect(await blocks(store.db, pause, enqueued)).toBe(true)
+    const pruner = store.another()
+    await expect(operations.prune(pruner.sql)).resolves.toBe('pruned 1')
+    await pause.end('commit')
+    await store.db.query('drop function pause cascade')
+    await expect(enqueued).resolves.toBe('created')
+    await expect(theJob(store)).resolves.toBe('pending 0')
+  })
 })
 
 const HOUR = 3_600_000

@@ -283,6 +283,7 @@ describe('tick', () => {
       stopped: 'empty',
       completed: 1,
     })
+    await moveClock(root.db, settings.pushLeaseMs + 1)
     await root.tick([job(() => undefined)], {}, { push })
     expect(pushes).toEqual([1, 2])
     expect(root.logged.filter(({ event }) => event === 'push failed')).toHaveLength(2)
