@@ -41,6 +41,8 @@ create table tidegate.jobs (
   lease_token         uuid,
   available_at        timestamptz not null,
   lease_until         timestamptz,
+  -- A handler that had not returned when its run was settled may go on until then.
+  held_until          timestamptz,
   started_at          timestamptz,
   completed_at        timestamptz,
   died_at             timestamptz,

@@ -14,8 +14,8 @@ end;
 --     error, code, result, duration_us, follow_ups: [{ type, payload, priority, delay_ms, max_attempts }] }
 -- (`result` and `payload` are strings that hold JSON, for jsonb would change what was sent)
 -- and every one gets a verdict: 'settled'; 'already' (this lease was settled before); 'lost' (the job has
--- another lease by now, or is gone), which changes nothing; `status` is the job's, now. `held` keeps a retry from being due before
--- its lease ends, for a handler that has not returned. `crashed` settles an expired lease by its token
+-- another lease by now, or is gone), which changes nothing; `status` is the job's, now. `held` keeps a retry, and a later
+-- requeue, from being due before the lease ends, for a handler that has not returned. `crashed` settles an expired lease by its token
 -- and hands that lease to `tick`, so that the late settle of whoever lost it finds another token.
 -- A settlement that the database refuses – its text, or what is wrong with the row – is made without detail; if that
 -- is refused too, its verdict is 'refused' and its lease stays. The others of the call never notice (G10).
@@ -105,6 +105,7 @@ begin
         else tidegate.now() + s.delay_ms * interval '1 millisecond'
       end,
       suspect = s.crashed is true or (s.kind = 'release' and j.suspect),
+      held_until = case when s.held then j.lease_until else j.held_until end,
       lease_until = null,
       lease_token = case when s.crashed then settle_all.tick else j.lease_token end,
       completed_at = case when s.kind = 'complete' then tidegate.now() end,

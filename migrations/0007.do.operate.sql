@@ -1,6 +1,7 @@
 -- What operators do to one job. `outcome` is 'ok', 'not_found' or 'conflict' (the job is in another state).
 
--- Makes a dead or cancelled job pending again, due now, with all its attempts.
+-- Makes a dead or cancelled job pending again, with all its attempts: due now, or when the lease of a handler ends
+-- that had not returned.
 create function tidegate.requeue(id uuid, requeued_by text) returns table (outcome text, job tidegate.jobs)
 language plpgsql volatile
 set lock_timeout = '5s'
@@ -12,7 +13,7 @@ begin
     status = 'pending',
     attempts = 0,
     suspect = false,
-    available_at = tidegate.now(),
+    available_at = greatest(tidegate.now(), j.held_until),
     completed_at = null,
     died_at = null,
     cancelled_at = null,

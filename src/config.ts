@@ -107,7 +107,13 @@ function settings(runtime: Runtime) {
     BACKOFF_FACTOR: number(1, 100).default(4),
     MAX_BACKOFF_MS: whole(1_000, 86_400_000).default(3_600_000),
     DEFAULT_MAX_ATTEMPTS: whole(1, LIMITS.maxAttempts).default(5),
-    PUSHGATEWAY_URL: z.url({ protocol: /^https?$/, error: 'expected an http or https URL' }).optional(),
+    PUSHGATEWAY_URL: z
+      .url({ protocol: /^https?$/, error: 'expected an http or https URL' })
+      // fetch refuses such a URL, and quotes it in its error.
+      .refine((url) => !URL.canParse(url) || new URL(url).username + new URL(url).password === '', {
+        error: 'expected a URL without user and password (PUSHGATEWAY_AUTHORIZATION takes them)',
+      })
+      .optional(),
     PUSHGATEWAY_AUTHORIZATION: z.string().optional(),
     PUSH_TIMEOUT_MS: whole(100, 30_000).default(3_000),
     METRICS_INSTANCE: z.string().optional(),

@@ -47,7 +47,8 @@ function fail(job: Attempt, failure: Failure, backoff: Backoff, random: () => nu
     crashed,
     ...(failure.code === undefined ? {} : { code: failure.code }),
   }
-  if (failure.permanent || job.attempt >= job.maxAttempts) return { kind: 'dead', ...last }
+  if (failure.permanent || job.attempt >= job.maxAttempts)
+    return { kind: 'dead', held: !failure.returned, ...last }
   const delayMs = Math.max(backoffMs(job.attempt, backoff, random), boundedDelayMs(failure.retryAfterMs ?? 0))
   return { kind: 'retry', delayMs, held: !failure.returned, ...last }
 }

@@ -40,6 +40,8 @@ export type Settlement =
     }
   | {
       readonly kind: 'dead'
+      /** The handler may still be running, so a requeue is not due before the lease ends. */
+      readonly held: boolean
       readonly error: string
       readonly outcome: FailedOutcome
       readonly code?: FailureCode

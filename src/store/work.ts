@@ -180,7 +180,7 @@ export function settleWire({ id, token, settlement, durationMs, followUps }: Set
     token,
     kind: settlement.kind,
     delay_ms: 'delayMs' in settlement ? settlement.delayMs : undefined,
-    held: settlement.kind === 'retry' ? settlement.held : undefined,
+    held: failed ? settlement.held : undefined,
     crashed: failed ? settlement.crashed : undefined,
     outcome: 'outcome' in settlement ? settlement.outcome : undefined,
     error: failed ? settlement.error : undefined,

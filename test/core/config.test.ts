@@ -123,6 +123,16 @@ describe('readConfig', () => {
     ])
   })
 
+  it('refuses credentials in the URL of the gateway, where an error could show them', () => {
+    const { problems } = readConfig(
+      { ...least, PUSHGATEWAY_URL: 'http://user:hunter2@gateway:9091' },
+      'workers',
+    )
+    expect(problems).toHaveLength(1)
+    expect(problems?.[0]).toMatch(/^PUSHGATEWAY_URL: .*PUSHGATEWAY_AUTHORIZATION/)
+    expect(problems?.[0]).not.toContain('hunter2')
+  })
+
   it('takes an empty setting for an absent one', () => {
     expect(readConfig({ ...least, PUSHGATEWAY_URL: '', TICK_BATCH: '' }, 'workers').problems).toBeUndefined()
   })

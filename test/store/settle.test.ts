@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 
-import { cancel } from '../../src/store/operate.ts'
+import { cancel, requeue } from '../../src/store/operate.ts'
 import { getJob } from '../../src/store/get.ts'
 import type { LeasedJob } from '../../src/store/work.ts'
 import {
@@ -66,6 +66,23 @@ describe.each(drivers)('settle over $name', (driver) => {
     const [after] = await store.db.query<{ available_at: Date }>('select available_at from tidegate.jobs')
     expect(after?.available_at).toEqual(before?.lease_until)
   })
+
+  it.each([
+    ['dead', dead({ held: true }), (_id: string) => undefined],
+    ['retried, then cancelled', retry({ held: true }), (id: string) => cancel(store.sql, id)],
+  ])(
+    'keeps a requeue until the lease ends when the handler has not returned and the job is %s (G5)',
+    async (_what, settlement, then) => {
+      const leased = await leaseOne()
+      const [before] = await store.db.query<{ lease_until: Date }>('select lease_until from tidegate.jobs')
+      await settle(store.sql, [leased], settlement)
+      await then(leased.id)
+      await requeue(store.sql, leased.id, 'ann')
+      const [after] = await store.db.query<{ available_at: Date }>('select available_at from tidegate.jobs')
+      expect(after?.available_at).toEqual(before?.lease_until)
+      await expect(claim(store.sql)).resolves.toEqual([])
+    },
+  )
 
   it('ends dead with its error', async () => {
     const leased = await leaseOne()

@@ -14,6 +14,8 @@ export interface ModelJob {
   marked: boolean
   availableAt: Instant
   leaseUntil: Instant
+  /** Until when a handler that had not returned may go on. */
+  heldUntil: Instant
   finishedAt: Instant
   /** Of its last lease; whoever recovers an expired lease takes it over. */
   token: string
@@ -79,6 +81,7 @@ export function createStateMachine(): StateMachine {
         return 'completed'
       case 'failed':
         count('failed')
+        if (!outcome.returned) job.heldUntil = job.leaseUntil
         if (outcome.permanent || job.attempts >= job.maxAttempts) return 'dead'
         job.availableAt = outcome.returned ? later(delayMs) : latest(later(delayMs), job.leaseUntil)
         return again
@@ -118,7 +121,14 @@ export function createStateMachine(): StateMachine {
       if (jobs.some(({ key }) => key === job.key)) return 'replayed'
       const none = later(0)
       const fresh = { status: 'pending', attempts: 0, suspect: false, marked: false, token: '' } as const
-      jobs.push({ ...job, ...fresh, availableAt: later(delayMs), leaseUntil: none, finishedAt: none })
+      jobs.push({
+        ...job,
+        ...fresh,
+        availableAt: later(delayMs),
+        leaseUntil: none,
+        heldUntil: none,
+        finishedAt: none,
+      })
       count('enqueued')
       return 'created'
     },
@@ -172,7 +182,8 @@ export function createStateMachine(): StateMachine {
       event += 1
       const job = find(id)
       if (job?.status !== 'dead' && job?.status !== 'cancelled') return 'conflict'
-      Object.assign(job, { status: 'pending', attempts: 0, suspect: false, availableAt: later(0) })
+      const availableAt = latest(later(0), job.heldUntil)
+      Object.assign(job, { status: 'pending', attempts: 0, suspect: false, availableAt })
       count('requeued')
       return 'ok'
     },

@@ -138,6 +138,7 @@ export const retry = (fields: object = {}): Settlement => ({
 export const dead = (fields: object = {}): Settlement => ({
   kind: 'dead',
   error: 'it broke for good',
+  held: false,
   outcome: 'failed',
   crashed: false,
   ...fields,
