@@ -9,7 +9,14 @@ import { isRelease, settleEnded, settleExpired, settleUnentered } from './settli
 import { createSlots } from './slots.ts'
 import { close, type CloseAnswer } from './store/close.ts'
 import { pushed } from './store/pushed.ts'
-import { work, type Claim, type Settle, type WorkAnswer, type WorkRequest } from './store/work.ts'
+import {
+  firstSettles,
+  work,
+  type Claim,
+  type Settle,
+  type WorkAnswer,
+  type WorkRequest,
+} from './store/work.ts'
 import { createTally } from './tally.ts'
 import type { TickDependencies, TickOptions } from './tick-options.ts'
 import { openWindow } from './window.ts'
@@ -114,8 +121,11 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
       ...(kick === undefined ? {} : { kick: { token: kick.token, leaseMs: windowMs + KICK_MARGIN_MS } }),
     })
     while (!refused && window.remainingMs() > 0) {
+      collect()
       const next = plan()
-      if (slots.size() === 0 && next === undefined && !moreExpired && !(await linger())) return
+      const fitsLastCall = firstSettles(settles, settings.claimBytes).length === settles.length
+      if (slots.size() === 0 && next === undefined && !moreExpired && fitsLastCall && !(await linger()))
+        return
       const canFill = next !== undefined && backlog.drainedAtMs === undefined
       if (slots.size() > 0 && !canFill) {
         await waitForRuns()
@@ -145,8 +155,8 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
       bytes: settings.claimBytes,
       leaseMs: window.remainingMs() + settings.leaseMarginMs,
     }
-    const sent = settles
-    const request = { ...identity, ...extra, types, settles, held: slots.held(), expired: EXPIRED }
+    const sent = firstSettles(settles, settings.claimBytes)
+    const request = { ...identity, ...extra, types, settles: sent, held: slots.held(), expired: EXPIRED }
     let recovered = false
     const answer = await caller.call((ambiguous) => {
       recovered = ambiguous

@@ -140,6 +140,27 @@ export async function work(sql: Sql, request: WorkRequest): Promise<WorkAnswer> 
   }
 }
 
+/**
+ * The first of these settles that one call should carry: about `bytes` of them as they travel, and always one. The
+ * rest is for the next call, for proxies refuse requests of some size (Neon's over 10 MiB).
+ */
+export function firstSettles(settles: readonly Settle[], bytes: number): readonly Settle[] {
+  let size = 0
+  const end = settles.findIndex((settle) => {
+    size += roughSize(settle)
+    return size > bytes
+  })
+  return end === -1 ? settles : settles.slice(0, Math.max(end, 1))
+}
+
+/** Names, ids and numbers, and texts as if every character of them were escaped. */
+function roughSize({ settlement, followUps = [] }: Settle): number {
+  const result = settlement.kind === 'complete' ? settlement.result : undefined
+  const error = 'error' in settlement ? settlement.error : undefined
+  const jobs = followUps.reduce((sum, { payload }) => sum + 200 + 2 * payload.length, 0)
+  return 400 + 2 * ((result?.length ?? 0) + (error?.length ?? 0)) + jobs
+}
+
 /** The rows of one kind, with their JSON column parsed each by itself. */
 export function data<Data>(
   rows: readonly Row[],
