@@ -37,33 +37,11 @@ begin
       for no key update skip locked
     ) as c;
   else
-    -- A loose scan of jobs_due: the priority levels of each type, the head of each level, then a range in
-    -- each. One ordered scan instead would walk every delayed row (45 ms behind a million of them).
-    with recursive levels (type, priority) as (
-      select w.type, first.priority
-      from unnest(wanted) as w (type)
-      cross join lateral (
-        select j.priority
-        from tidegate.jobs as j
-        where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = w.type
-        order by j.priority desc
-        limit 1
-      ) as first
-      union all
-      select l.type, lower.priority
-      from levels as l
-      cross join lateral (
-        select j.priority
-        from tidegate.jobs as j
-        where j.status = 'pending' and not j.suspect and j.concurrency_key is null
-          and j.type = l.type and j.priority < l.priority
-        order by j.priority desc
-        limit 1
-      ) as lower
-    ),
-    heads as materialized (
+    -- The head of each level, then a range in each. One ordered scan instead would walk every delayed row (45 ms
+    -- behind a million of them).
+    with heads as materialized (
       select l.type, l.priority, head.available_at
-      from levels as l
+      from tidegate.levels(wanted) as l
       cross join lateral (
         select j.available_at
         from tidegate.jobs as j
@@ -132,6 +110,36 @@ begin
     from claimed as c
     order by c.priority desc, c.available_at, c.id;
 end
+$$;
+
+-- The priority levels of each type that has pending jobs, by a loose scan of jobs_due: two steps down the index a
+-- level, however many rows there are.
+create function tidegate.levels(types text[]) returns table (type text, priority smallint)
+language sql stable
+as $$
+  with recursive found (type, priority) as (
+    select w.type, first.priority
+    from unnest(levels.types) as w (type)
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = w.type
+      order by j.priority desc
+      limit 1
+    ) as first
+    union all
+    select f.type, lower.priority
+    from found as f
+    cross join lateral (
+      select j.priority
+      from tidegate.jobs as j
+      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
+        and j.type = f.type and j.priority < f.priority
+      order by j.priority desc
+      limit 1
+    ) as lower
+  )
+  select f.type, f.priority from found as f
 $$;
 
 -- What a tick needs to know of a job that it holds, beside its payload.

@@ -122,31 +122,12 @@ declare
   ordinary timestamptz;
   suspects timestamptz;
 begin
-  with recursive levels (type, priority) as (
-    select t.type, first.priority
-    from tidegate.types as t
-    cross join lateral (
-      select j.priority
-      from tidegate.jobs as j
-      where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = t.type
-      order by j.priority desc
-      limit 1
-    ) as first
-    where t.paused_at is null and t.type in (select jsonb_array_elements_text(next_due.types))
-    union all
-    select l.type, lower.priority
-    from levels as l
-    cross join lateral (
-      select j.priority
-      from tidegate.jobs as j
-      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
-        and j.type = l.type and j.priority < l.priority
-      order by j.priority desc
-      limit 1
-    ) as lower
-  )
   select min(head.available_at) into ordinary
-  from levels as l
+  from tidegate.levels(array(
+    select t.type
+    from tidegate.types as t
+    where t.paused_at is null and t.type in (select jsonb_array_elements_text(next_due.types))
+  )) as l
   cross join lateral (
     select j.available_at
     from tidegate.jobs as j
@@ -175,29 +156,7 @@ language sql volatile
 -- The planner takes these few rows for very many and would compile the query: 200 ms and more on PostgreSQL 15.
 set jit = off
 as $$
-  with recursive levels (type, priority) as (
-    select t.type, first.priority
-    from tidegate.types as t
-    cross join lateral (
-      select j.priority
-      from tidegate.jobs as j
-      where j.status = 'pending' and not j.suspect and j.concurrency_key is null and j.type = t.type
-      order by j.priority desc
-      limit 1
-    ) as first
-    union all
-    select l.type, lower.priority
-    from levels as l
-    cross join lateral (
-      select j.priority
-      from tidegate.jobs as j
-      where j.status = 'pending' and not j.suspect and j.concurrency_key is null
-        and j.type = l.type and j.priority < l.priority
-      order by j.priority desc
-      limit 1
-    ) as lower
-  ),
-  gauges (name, type, value) as (
+  with gauges (name, type, value) as (
     select 'jobs_in_flight', '', count(*)::numeric
     from tidegate.jobs as j
     where j.status = 'running' and j.lease_until > tidegate.now()
@@ -232,7 +191,7 @@ as $$
     select 'job_oldest_due_age_seconds', t.type,
       coalesce(max(round(extract(epoch from tidegate.now() - head.available_at), 3)), 0)
     from tidegate.types as t
-    left join levels as l on l.type = t.type
+    left join tidegate.levels(array(select k.type from tidegate.types as k)) as l on l.type = t.type
     left join lateral (
       select j.available_at
       from tidegate.jobs as j

@@ -46,10 +46,10 @@ describe.each(drivers)('claim over $name', (driver) => {
   })
 
   it('leaves delayed jobs alone until the database clock says so', async () => {
-    await put(store.sql, { delayMs: 10_000 })
-    await store.moveClock(9_900)
+    await put(store.sql, { delayMs: 600_000 })
+    await store.moveClock(300_000)
     await expect(claim(store.sql)).resolves.toEqual([])
-    await store.moveClock(10_000)
+    await store.moveClock(600_000)
     await expect(claim(store.sql)).resolves.toHaveLength(1)
   })
 
