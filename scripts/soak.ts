@@ -6,7 +6,7 @@ import { soak } from '../test/faults/soak.ts'
 
 const USAGE = `usage: npm run soak -- [--minutes N] [--seed S] [--jobs N] [--json FILE] [--keep]
   --minutes  how long load and faults last, 2 by default; the last drain and check take up to 30 s more
-  --seed     an integer: repeats the schedule of faults and the mix of jobs of an earlier run
+  --seed     an integer: repeats the schedule of faults of an earlier run; random by default
   --jobs     jobs that are enqueued in a minute of chaos, 4000 by default
   --json     writes the report to a file too
   --keep     keeps the database and the journals of the last round`

@@ -31,18 +31,22 @@ export const AUDIT = `
   create trigger soak_note after insert or update or delete on tidegate.jobs
   for each row execute function soak.note();
 
-  -- Now and then a row takes its time while it is locked, as on a busy disk: what can interleave, does.
-  create function soak.dawdle() returns trigger language plpgsql as $$
+  -- Some texts are refused, as a constraint of the user's could. And now and then a row takes its time while it is
+  -- locked, as on a busy disk: what can interleave, does.
+  create function soak.obstruct() returns trigger language plpgsql as $$
   begin
-    if random() < 0.02 then
+    if new.result::text like '%unstorable%' or new.last_error like '%unstorable%' then
+      raise check_violation using message = 'this text is refused';
+    end if;
+    if random() < 0.03 then
       perform pg_sleep(0.02);
     end if;
     return new;
   end
   $$;
 
-  create trigger soak_dawdle before update on tidegate.jobs
-  for each row execute function soak.dawdle();
+  create trigger soak_obstruct before update on tidegate.jobs
+  for each row execute function soak.obstruct();
 
   create table soak.trespasses (
     at   timestamptz not null default clock_timestamp(),
@@ -84,7 +88,7 @@ export const LEDGER = `
 
 /** Begins a round: the state that everything after it is compared with. */
 export const BEGIN_ROUND = `
-  truncate soak.audit, soak.trespasses, soak.starts, soak.ends, soak.kills, soak.claims, soak.verdicts, soak.ticks,
+  truncate soak.audit, soak.trespasses, soak.starts, soak.ends, soak.kills, soak.claims, soak.recalls, soak.verdicts, soak.ticks,
     soak.enqueues, soak.exits, soak.faults, soak.stops, soak.locks, soak.samples, soak.counters_before, soak.jobs_before, soak.orders,
     soak.effects;
   insert into soak.counters_before (name, type, label, value)

@@ -6,6 +6,7 @@ import type { HandlerResult, JobContext } from '../../src/registry.ts'
  *
  * - `ok`, `slow`, `odd`, `big`: succeed at once, after a while, with a result that is hard to store, with too much of it.
  * - `fail`, `permanent`, `nul`: throw; for good; with a text that Postgres cannot hold.
+ * - `unstorable`: succeed or throw, by the run's id, with a text that this database refuses.
  * - `hang`, `overtime`, `deaf`: wait for the signal and then throw; return long after it; never return.
  * - `snooze`: ask to run later, or succeed, by the run's id.
  * - `follow`: enqueue follow-ups, then succeed or, by the run's id, fail.
@@ -20,6 +21,7 @@ export const BEHAVIOURS = [
   'fail',
   'permanent',
   'nul',
+  'unstorable',
   'hang',
   'overtime',
   'deaf',
@@ -43,7 +45,7 @@ export interface Script {
 }
 
 /** The exit code of a process that a job has ended. */
-export const EXIT_OF_A_JOB = 3
+const EXIT_OF_A_JOB = 3
 
 /** What this attempt does. */
 export function behaviourOf({ script }: Script, attempt: number): Behaviour {
@@ -79,6 +81,9 @@ export async function behave(
       throw new PermanentError('no attempt can help')
     case 'nul':
       throw new Error('a\0b\uD800c')
+    case 'unstorable':
+      if (digitOf(run) % 2 === 0) return { run, unstorable: true }
+      throw new Error('unstorable')
     case 'hang':
       await unlessAborted(never, signal)
       return { run }

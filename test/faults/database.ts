@@ -28,7 +28,12 @@ const NAME = 'soak'
 const FOREIGN = { role: 'soak_foreign', password: 'foreign' } as const
 
 // fsync stays on: an immediate stop has to recover from what was written.
-const SETTINGS = { max_connections: '200', deadlock_timeout: '300ms', max_wal_size: '1GB' }
+const SETTINGS = {
+  max_connections: '200',
+  deadlock_timeout: '300ms',
+  max_wal_size: '1GB',
+  track_commit_timestamp: 'on',
+}
 
 /** Starts a server in this folder, migrates a database and installs the audit. */
 export async function openSoakDatabase(folder: string): Promise<SoakDatabase> {

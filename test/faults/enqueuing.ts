@@ -4,6 +4,7 @@ import { DatabaseError } from '../../src/db/errors.ts'
 import { openPg } from '../../src/db/pg.ts'
 import type { Database } from '../../src/db/sql.ts'
 import { enqueue, enqueueStatement, type EnqueueInput } from '../../src/store/enqueue.ts'
+import type { Script } from './behaviours.ts'
 import type { Journal } from './journal.ts'
 import { nextJob } from './mix.ts'
 import { between, pickOne, pickWeighted, type Random } from './random.ts'
@@ -69,7 +70,9 @@ async function repeatKey(producer: Producer): Promise<void> {
 
 async function reuseKey(producer: Producer): Promise<void> {
   const known = pickOne(producer.random, producer.recent)
-  if (known !== undefined) await enqueueUntilKnown(producer, { ...known.input, payload: '{"another":true}' })
+  const another: Script = { script: ['ok'], ms: 0, ballast: 'another' }
+  const payload = JSON.stringify(another)
+  if (known !== undefined) await enqueueUntilKnown(producer, { ...known.input, payload })
 }
 
 /** Two clients at once under one key. */

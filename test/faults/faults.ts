@@ -2,7 +2,8 @@ import type { SoakDatabase } from './database.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { Fleet } from './fleet.ts'
 import type { Journal } from './journal.ts'
-import type { Interference, Proxy } from './proxy.ts'
+import type { Lanes } from './lanes.ts'
+import type { Interference } from './proxy.ts'
 import type { Fault } from './schedule.ts'
 import { LEASE_MARGIN_MS, WINDOW_MS } from './windows.ts'
 
@@ -10,19 +11,18 @@ import { LEASE_MARGIN_MS, WINDOW_MS } from './windows.ts'
 export interface Target {
   readonly database: SoakDatabase
   readonly fleet: Fleet
-  /** The way of the workers, and that of the producers. */
+  readonly lanes: Lanes
   readonly clock: DatabaseClock
   readonly journal: Journal
-  readonly lanes: { readonly workers: Proxy; readonly producers: Proxy }
 }
 
 /** Injects a fault. Resolves to false when there was nothing to hit. */
 export async function inject(fault: Fault, target: Target): Promise<boolean> {
   const { database, fleet, lanes } = target
   const { kind, aim, extent } = fault
-  const lane = aim < 0.6 ? lanes.workers : lanes.producers
+  const lane = lanes.at(aim)
   const arm = (interference: Interference, ms = 0): boolean => {
-    lane.arm(interference, Math.floor(aim * 1_000) % 10, ms)
+    lane.arm(interference, Math.floor(aim * 1_000) % 6, ms)
     return true
   }
   switch (kind) {
@@ -54,15 +54,13 @@ export async function inject(fault: Fault, target: Target): Promise<boolean> {
     case 'statement delivered late':
       return arm('late', 300 + extent * 4_500)
     case 'all connections cut':
-      lanes.workers.cutAll()
-      lanes.producers.cutAll()
+      lanes.all.forEach((each) => each.cutAll())
       return true
     case 'network silent':
-      lane.partition(1_500 + extent * 3_500)
+      lane.partition(2_000 + extent * 4_000)
       return true
     case 'connections refused':
-      lanes.workers.refuse(300 + extent * 1_200)
-      lanes.producers.refuse(300 + extent * 1_200)
+      lanes.all.forEach((each) => each.refuse(300 + extent * 1_200))
       return true
     case 'rows locked':
       return lockRows(target, aim, extent > 0.9 ? 6_000 : 200 + extent * 2_000)

@@ -1,12 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+import { CREWS, type Crew } from './crews.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { Journal } from './journal.ts'
 import type { ProducerConfig } from './producer.ts'
-import { between, pickOne, type Random } from './random.ts'
+import { createRandom, pickOne, seedFor } from './random.ts'
 import type { WorkerConfig } from './worker.ts'
 
 /** The child processes of a round: workers and producers, each started again when it ends. */
@@ -26,39 +27,20 @@ export interface Fleet {
   readonly endWorkers: () => Promise<void>
 }
 
-/** Where the processes connect to and what they write to. */
+/** What the processes are told. */
 export interface FleetOptions {
   readonly folder: string
   readonly round: number
   readonly environment: string
-  readonly workerUrl: string
-  readonly producerUrl: string
-  readonly foreignUrl: string
+  /** Where the processes of a crew connect to. */
+  readonly urlOf: (crew: Crew) => string
+  /** Past the proxies. */
   readonly directUrl: string
   readonly jobsPerMinute: number
-  readonly random: Random
+  readonly seed: number
   readonly clock: DatabaseClock
   readonly journal: Journal
 }
-
-interface Crew {
-  readonly name: string
-  readonly role: 'worker' | 'foreign' | 'producer'
-  readonly loops: number
-  readonly poison: boolean
-}
-
-// A job that kills its process does so with everything in it, so only a worker of one tick at a time runs these:
-// the guarantee about neighbours is about a tick.
-const CREWS: readonly Crew[] = [
-  { name: 'pair-1', role: 'worker', loops: 2, poison: false },
-  { name: 'pair-2', role: 'worker', loops: 2, poison: false },
-  { name: 'solo-1', role: 'worker', loops: 1, poison: true },
-  { name: 'solo-2', role: 'worker', loops: 1, poison: true },
-  { name: 'foreign-1', role: 'foreign', loops: 1, poison: false },
-  { name: 'foreign-2', role: 'foreign', loops: 1, poison: true },
-  { name: 'producer', role: 'producer', loops: 1, poison: false },
-]
 
 const HOUR_MS = 3_600_000
 const FOREIGN_ENVIRONMENT = 'elsewhere'
@@ -77,11 +59,12 @@ interface Member {
 export function startFleet(options: FleetOptions): Fleet {
   const members = new Map<Crew, Member>()
   const ended = new Set<Crew['role']>()
-  let processes = 0
+  const generations = new Map<Crew, number>()
 
   const start = (crew: Crew): void => {
-    processes += 1
-    const name = `${crew.name}.${options.round}.${processes}`
+    const generation = (generations.get(crew) ?? 0) + 1
+    generations.set(crew, generation)
+    const name = `${crew.name}.${options.round}.${generation}`
     const child = launch(options, crew, name)
     const { promise: exited, resolve } = Promise.withResolvers<void>()
     const member: Member = { crew, name, child, exited, stoppedAt: undefined }
@@ -131,6 +114,9 @@ export function startFleet(options: FleetOptions): Fleet {
     clearTimeout(impatience)
   }
 
+  // A stopped child notices nothing.
+  const killAll = (): void => members.forEach(({ child }) => child.kill('SIGKILL'))
+  process.once('exit', killAll)
   CREWS.forEach(start)
   return {
     killWorker: (aim) => signal('worker', aim, 'SIGKILL') !== undefined,
@@ -145,58 +131,60 @@ export function startFleet(options: FleetOptions): Fleet {
     },
     wake: () => members.forEach(wake),
     endProducers: () => end('producer'),
-    endWorkers: () => end('worker', 'foreign'),
+    async endWorkers() {
+      await end('worker', 'foreign')
+      process.off('exit', killAll)
+    },
   }
 }
 
 function launch(options: FleetOptions, crew: Crew, name: string): ChildProcess {
   const { folder } = options
-  const journalFile = join(folder, `${name}.jsonl`)
-  const seed = between(options.random, 0, 2 ** 31)
+  const own: Own = {
+    name,
+    url: options.urlOf(crew),
+    journalFile: join(folder, `${name}.jsonl`),
+    seed: seedFor(options.seed, name),
+  }
   const [file, config] =
     crew.role === 'producer'
-      ? [import.meta.resolve('./producer.ts'), producerConfig(options, name, journalFile, seed)]
-      : [import.meta.resolve('./worker.ts'), workerConfig(options, crew, name, journalFile, seed)]
+      ? [import.meta.resolve('./producer.ts'), producerConfig(options, own)]
+      : [import.meta.resolve('./worker.ts'), workerConfig(options, crew, own)]
+  const errors = openSync(join(folder, 'stderr.log'), 'a')
   const child = spawn(process.execPath, [fileURLToPath(file), JSON.stringify(config)], {
     // The channel is how a child notices that the harness is gone.
-    stdio: ['ignore', 'ignore', openSync(join(folder, 'stderr.log'), 'a'), 'ipc'],
+    stdio: ['ignore', 'ignore', errors, 'ipc'],
     env: { ...process.env, NODE_COMPILE_CACHE: join(folder, 'compiled') },
   })
-  const killAtExit = (): boolean => child.kill('SIGKILL')
-  process.once('exit', killAtExit)
-  child.once('exit', () => process.off('exit', killAtExit))
+  closeSync(errors)
   return child
 }
 
-function producerConfig(
-  options: FleetOptions,
-  name: string,
-  journalFile: string,
-  seed: number,
-): ProducerConfig {
-  return { name, journalFile, url: options.producerUrl, jobsPerMinute: options.jobsPerMinute, seed }
+/** What is different for each process. */
+interface Own {
+  readonly name: string
+  readonly url: string
+  readonly journalFile: string
+  readonly seed: number
 }
 
-function workerConfig(
-  { environment, workerUrl, foreignUrl, directUrl, random, clock, journal }: FleetOptions,
-  { role, loops, poison }: Crew,
-  name: string,
-  journalFile: string,
-  seed: number,
-): WorkerConfig {
-  const clockMs = pickOne(random, [0, HOUR_MS, -HOUR_MS]) ?? 0
+function producerConfig({ jobsPerMinute }: FleetOptions, own: Own): ProducerConfig {
+  return { ...own, jobsPerMinute }
+}
+
+function workerConfig(options: FleetOptions, crew: Crew, own: Own): WorkerConfig {
+  const { environment, directUrl, clock, journal } = options
+  const isForeign = crew.role === 'foreign'
+  const clockMs = pickOne(createRandom(own.seed), [0, HOUR_MS, -HOUR_MS]) ?? 0
   if (clockMs !== 0) journal.write('faults', { kind: 'clock an hour wrong', at: clock.now() })
   return {
-    worker: name,
-    journalFile,
-    url: role === 'foreign' ? foreignUrl : workerUrl,
+    ...own,
     directUrl,
-    environment: role === 'foreign' ? FOREIGN_ENVIRONMENT : environment,
-    loops,
+    environment: isForeign ? FOREIGN_ENVIRONMENT : environment,
+    loops: crew.loops,
     // There is nothing to do for these but to ask again.
-    pace: role === 'foreign' ? 5 : 1,
-    poison,
+    pace: isForeign ? 5 : 1,
+    poison: crew.poison,
     clockMs,
-    seed,
   }
 }

@@ -4,7 +4,7 @@ import type { DatabaseClock } from './database-clock.ts'
 import type { Journal } from './journal.ts'
 
 /** The job types and their timeouts. Only a worker that runs one tick at a time has `soak.poison`. */
-export const TIMEOUTS_MS = { 'soak.quick': 700, 'soak.slow': 1_500, 'soak.poison': 700 } as const
+const TIMEOUTS_MS = { 'soak.quick': 700, 'soak.slow': 1_500, 'soak.poison': 700 } as const
 
 /** What a worker gives to the handlers of one tick, as their `env`. */
 export interface HandlerEnv {

@@ -23,14 +23,11 @@ export interface JournalRows {
   /** A handler is about to end its own process. */
   readonly kills: { readonly run: string; readonly worker: string; readonly at: Instant }
   /** A claim is about to be sent. */
-  readonly claims: {
-    readonly token: string
-    readonly tick: string
-    readonly worker: string
-    readonly at: Instant
-  }
+  readonly claims: { readonly token: string; readonly tick: string; readonly worker: string }
+  /** A tick is about to ask what became of a claim whose answer was lost. */
+  readonly recalls: { readonly token: string; readonly at: Instant }
   /** The database answered `settled` to a settle of this lease. */
-  readonly verdicts: { readonly job: string; readonly token: string; readonly tick: string }
+  readonly verdicts: { readonly job: string; readonly token: string }
   /** A tick returned, or had not returned long after its deadline (`stopped` is then `hangs`). */
   readonly ticks: {
     readonly tick: string
@@ -43,6 +40,7 @@ export interface JournalRows {
     /** The longest that the process was kept from running meanwhile. */
     readonly lag_ms: number
     readonly stopped: string
+    readonly error: string | null
   }
   /** A producer sent a job under a key, or learned what became of it. */
   readonly enqueues: {
@@ -82,12 +80,13 @@ export const JOURNAL_TABLES = `
   create table soak.ends (run uuid, how text, at timestamptz);
   create index on soak.ends (run);
   create table soak.kills (run uuid, worker text, at timestamptz);
-  create table soak.claims (token uuid, tick uuid, worker text, at timestamptz);
+  create table soak.claims (token uuid, tick uuid, worker text);
   create index on soak.claims (token);
-  create table soak.verdicts (job uuid, token uuid, tick uuid);
+  create table soak.recalls (token uuid, at timestamptz);
+  create table soak.verdicts (job uuid, token uuid);
   create table soak.ticks (
     tick uuid, worker text, environment text, started_at timestamptz, ended_at timestamptz,
-    late_ms double precision, lag_ms double precision, stopped text
+    late_ms double precision, lag_ms double precision, stopped text, error text
   );
   create table soak.enqueues (key text, outcome text, job uuid, call uuid, transaction boolean);
   create index on soak.enqueues (key);

@@ -1,4 +1,4 @@
-import { openSync, writeSync } from 'node:fs'
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Pool } from 'pg'
@@ -8,6 +8,7 @@ import type { JournalRows } from './journal-tables.ts'
 /** An append-only file of what one process saw and did, written before it goes on. */
 export interface Journal {
   readonly write: <Table extends keyof JournalRows>(table: Table, row: JournalRows[Table]) => void
+  readonly close: () => void
 }
 
 /**
@@ -18,6 +19,7 @@ export function openJournal(file: string): Journal {
   const handle = openSync(file, 'a')
   return {
     write: (table, row) => void writeSync(handle, `${JSON.stringify([table, row])}\n`),
+    close: () => closeSync(handle),
   }
 }
 

@@ -1,17 +1,15 @@
 import type { Database, Param, Row } from '../../src/db/sql.ts'
 import type { DatabaseClock } from './database-clock.ts'
+import type { Echoes, Settlement } from './echoes.ts'
 import type { Journal } from './journal.ts'
-import type { Random } from './random.ts'
 
-/** What one tick says to the database, as seen from outside of it. */
+/** Which tick is observed, and what it is put through. */
 export interface Observation {
   readonly tick: string
   readonly worker: string
   readonly journal: Journal
   readonly clock: DatabaseClock
-  readonly random: Random
-  /** Another connection, for settles that arrive once more. */
-  readonly open: () => Database
+  readonly echoes: Echoes
 }
 
 /** A database that writes down a tick's claims and verdicts, and remembers the tokens of what it leased. */
@@ -19,41 +17,23 @@ export interface Observed extends Database {
   readonly tokenOf: (job: string) => string | null
 }
 
-interface Settlement {
-  readonly id: string
-  readonly token: string
-  readonly crashed?: boolean
-}
-
 interface Request {
   readonly tick: string
   readonly settle?: readonly Settlement[]
   readonly claim?: { readonly token: string }
+  readonly recover?: string
 }
-
-/**
- * Settles can arrive more than once: drivers and gateways over HTTP send a statement again, at once or much
- * later. So often a call with several settles is delivered twice at the same moment, in opposite orders …
- */
-const TWICE = 0.2
-const CONNECT_MS = 100
-
-/** … and so often a call's settles come again, when their jobs may have another lease by now. */
-const ECHOED = 0.15
-const ECHOES_OF_A_RECOVERY = 3
-const LATEST_ECHO_MS = 6_000
 
 /** Puts an observer between a tick and its database. */
 export function observed(database: Database, observation: Observation): Observed {
-  const { tick, worker, journal, clock, random, open } = observation
+  const { tick, worker, journal, clock, echoes } = observation
   const tokens = new Map<string, string>()
 
-  const note = (settles: readonly Settlement[], rows: readonly Row[]): void => {
+  const noteLeased = (rows: readonly Row[]): void => {
     for (const { kind, id, data } of rows) {
-      const job = String(id)
-      if (kind === 'job') tokens.set(job, (JSON.parse(String(data)) as { token: string }).token)
-      const token = kind === 'verdict' ? settles.find((settle) => settle.id === job)?.token : undefined
-      if (token !== undefined && isSettled(data)) journal.write('verdicts', { job, token, tick })
+      if (kind !== 'job') continue
+      tokens.set(String(id), (JSON.parse(String(data)) as { token: string }).token)
+      echoes.disturb(String(id))
     }
   }
 
@@ -65,23 +45,26 @@ export function observed(database: Database, observation: Observation): Observed
       const request = requestOf(text, params)
       if (request === undefined) return database.sql(text, params)
       const settles = request.settle ?? []
-      const again = async (another: Database): Promise<void> =>
-        note(settles, await settleReversed(another, settles, request.tick))
-      delaysOfEchoes(settles, random).forEach((ms) => setTimeout(() => void again(open()), ms))
-      if (settles.length > 1 && random() < TWICE) void again(await connected(open()))
+      echoes.hear(settles, request.tick)
+      await echoes.double(settles, request.tick)
       const token = request.claim?.token
-      if (token !== undefined) journal.write('claims', { token, tick, worker, at: clock.now() })
+      if (token !== undefined) journal.write('claims', { token, tick, worker })
+      if (request.recover !== undefined) journal.write('recalls', { token: request.recover, at: clock.now() })
       const rows = await database.sql(text, params)
-      note(settles, rows)
+      noteVerdicts(journal, settles, rows)
+      noteLeased(rows)
       return rows
     },
   }
 }
 
-function delaysOfEchoes(settles: readonly Settlement[], random: Random): readonly number[] {
-  const isRecovery = settles.some(({ crashed }) => crashed)
-  const echoes = isRecovery ? ECHOES_OF_A_RECOVERY : settles.length > 0 && random() < ECHOED ? 1 : 0
-  return Array.from({ length: echoes }, () => random() * LATEST_ECHO_MS)
+/** Writes down which settles took effect, as far as the answers came through. */
+export function noteVerdicts(journal: Journal, settles: readonly Settlement[], rows: readonly Row[]): void {
+  for (const { kind, id, data } of rows) {
+    if (kind !== 'verdict' || !isSettled(data)) continue
+    const token = settles.find((settle) => settle.id === id)?.token
+    if (token !== undefined) journal.write('verdicts', { job: String(id), token })
+  }
 }
 
 function isSettled(data: unknown): boolean {
@@ -92,30 +75,3 @@ function requestOf(text: string, params: readonly Param[]): Request | undefined 
   const isStep = text.includes('tidegate.work(') || text.includes('tidegate.close(')
   return isStep ? (JSON.parse(String(params[0])) as Request) : undefined
 }
-
-/** Connects ahead of the call that is to be met, so that both arrive together. */
-async function connected(database: Database): Promise<Database> {
-  const ready = database.sql('select clock_timestamp()', []).catch(() => undefined)
-  await Promise.race([ready, new Promise((resolve) => setTimeout(resolve, CONNECT_MS))])
-  return database
-}
-
-/** Delivers settles alone and in the opposite order: one lock order must stand that without a deadlock. */
-async function settleReversed(
-  another: Database,
-  settles: readonly Settlement[],
-  tick: string,
-): Promise<readonly Row[]> {
-  try {
-    return await another.sql(SETTLE, [JSON.stringify(settles.toReversed()), tick])
-  } catch {
-    return []
-  } finally {
-    await another.close()
-  }
-}
-
-const SETTLE = `
-  select 'verdict' as kind, s.id::text as id, json_build_object('verdict', s.verdict)::text as data
-  from tidegate.settle($1::jsonb, $2::uuid) as s
-  where clock_timestamp() is not null`

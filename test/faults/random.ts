@@ -12,6 +12,14 @@ export function createRandom(seed: number): Random {
   }
 }
 
+/** A seed of its own for each use of a run's seed, so that the timing of one does not shift the numbers of another. */
+export function seedFor(seed: number, ...use: readonly (number | string)[]): number {
+  // FNV-1a (https://datatracker.ietf.org/doc/draft-eastlake-fnv/)
+  let hash = 0x811c9dc5
+  for (const char of [seed, ...use].join('/')) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193)
+  return hash >>> 0
+}
+
 /** One of `items`, each as likely as its weight. */
 export function pickWeighted<Item>(random: Random, items: readonly (readonly [Item, number])[]): Item {
   let left = random() * items.reduce((sum, [, weight]) => sum + weight, 0)

@@ -8,8 +8,8 @@ import type { DatabaseClock } from './database-clock.ts'
 import { inject, type Target } from './faults.ts'
 import { startFleet, type Fleet } from './fleet.ts'
 import { loadJournals, openJournal, type Journal } from './journal.ts'
-import type { Proxy } from './proxy.ts'
-import type { Random } from './random.ts'
+import type { Lanes } from './lanes.ts'
+import { createRandom, seedFor } from './random.ts'
 import { planFaults, type Fault } from './schedule.ts'
 
 /** What a run sets up once for all its rounds. */
@@ -17,8 +17,8 @@ export interface Arena {
   readonly folder: string
   readonly database: SoakDatabase
   readonly clock: DatabaseClock
-  readonly lanes: { readonly workers: Proxy; readonly producers: Proxy; readonly foreign: Proxy }
-  readonly random: Random
+  readonly lanes: Lanes
+  readonly seed: number
   readonly jobsPerMinute: number
   readonly print: (line: string) => void
 }
@@ -48,17 +48,15 @@ export async function runRound(arena: Arena, number: number, chaosMs: number): P
   const deadlocksBefore = await database.deadlocks()
   await database.pool.query(BEGIN_ROUND)
   const journal = openJournal(join(folder, `harness.${number}.jsonl`))
-  const schedule = planFaults(arena.random, chaosMs, FAULT_EVERY_MS)
+  const schedule = planFaults(createRandom(seedFor(arena.seed, number)), chaosMs, FAULT_EVERY_MS)
   const fleet = startFleet({
     folder,
     round: number,
     environment: ENVIRONMENT,
-    workerUrl: database.url(lanes.workers.port),
-    producerUrl: database.url(lanes.producers.port),
-    foreignUrl: database.url(lanes.foreign.port, 'foreign'),
+    urlOf: (crew) => database.url(lanes.of(crew).port, crew.role === 'foreign' ? 'foreign' : undefined),
     directUrl: database.url(database.port),
     jobsPerMinute: arena.jobsPerMinute,
-    random: arena.random,
+    seed: arena.seed,
     clock,
     journal,
   })
@@ -70,6 +68,7 @@ export async function runRound(arena: Arena, number: number, chaosMs: number): P
   await stopSampling()
   await sleep(SETTLED_MS)
   await noteSessions(arena, journal, 'after')
+  journal.close()
 
   await loadJournals(folder, database.pool)
   const deadlocks = (await database.deadlocks()) - deadlocksBefore
@@ -115,7 +114,7 @@ async function unleash(
 /** Heals everything, lets the workers finish what is there, and ends all processes. */
 async function drain({ database, lanes }: Arena, fleet: Fleet): Promise<number> {
   const began = performance.now()
-  Object.values(lanes).forEach((lane) => lane.heal())
+  lanes.all.forEach((lane) => lane.heal())
   fleet.wake()
   await fleet.endProducers()
   while (performance.now() - began < DRAIN_LIMIT_MS) {

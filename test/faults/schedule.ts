@@ -16,7 +16,7 @@ const DECK = {
   'black hole': 5,
   'statement delivered late': 6,
   'all connections cut': 1,
-  'network silent': 3,
+  'network silent': 7,
   'connections refused': 1,
   'rows locked': 4,
 } as const

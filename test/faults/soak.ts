@@ -4,8 +4,7 @@ import { join } from 'node:path'
 
 import { openSoakDatabase } from './database.ts'
 import { createDatabaseClock } from './database-clock.ts'
-import { startProxy } from './proxy.ts'
-import { createRandom } from './random.ts'
+import { startLanes } from './lanes.ts'
 import { addRound, emptyReport, type Report } from './report.ts'
 import { runRound, type Arena } from './rounds.ts'
 
@@ -13,7 +12,7 @@ import { runRound, type Arena } from './rounds.ts'
 export interface SoakOptions {
   /** Minutes of load and faults; the last drain and check come on top. */
   readonly minutes: number
-  /** Determines the schedule of faults and the mix of jobs. */
+  /** Determines the schedule of faults, and what each process draws. */
   readonly seed: number
   readonly jobsPerMinute: number
   readonly print: (line: string) => void
@@ -59,17 +58,14 @@ async function openArena(
   await mkdir(journals)
   const database = await openSoakDatabase(folder)
   running.defer(() => database.close())
-  const lane = async () => {
-    const proxy = await startProxy(database.port)
-    running.defer(() => proxy.close())
-    return proxy
-  }
+  const lanes = await startLanes(database.port)
+  running.defer(() => lanes.close())
   return {
     folder: journals,
     database,
     clock: await createDatabaseClock(database.url(database.port)),
-    lanes: { workers: await lane(), producers: await lane(), foreign: await lane() },
-    random: createRandom(options.seed),
+    lanes,
+    seed: options.seed,
     jobsPerMinute: options.jobsPerMinute,
     print: options.print,
   }

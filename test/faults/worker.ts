@@ -4,18 +4,19 @@ import { createLogger } from '../../src/log.ts'
 import { createRegistry, type Registry } from '../../src/registry.ts'
 import { tick } from '../../src/tick.ts'
 import { TICK_SETTINGS, type TickOptions, type TickSettings } from '../../src/tick-options.ts'
+import { createEchoes, type Echoes } from './echoes.ts'
 import { createDatabaseClock, type DatabaseClock } from './database-clock.ts'
 import { defineHandlers, type HandlerEnv } from './handlers.ts'
 import { openJournal, type Journal } from './journal.ts'
 import { measureLag, type Lag } from './lag.ts'
-import { observed, type Observed } from './observe.ts'
+import { noteVerdicts, observed, type Observed } from './observe.ts'
 import { between, createRandom, type Random } from './random.ts'
 import { LEASE_MARGIN_MS, RETENTION, WINDOW_MS } from './windows.ts'
 
 /** What a worker process is told, as JSON in its first argument. */
 export interface WorkerConfig {
   /** Names this one process. */
-  readonly worker: string
+  readonly name: string
   readonly journalFile: string
   /** Through the proxy. */
   readonly url: string
@@ -40,6 +41,7 @@ const SETTINGS: TickSettings = {
   leaseMarginMs: LEASE_MARGIN_MS,
   backoff: { baseMs: 1_000, factor: 1.5, maxMs: 3_000 },
   retention: RETENTION,
+  pushLeaseMs: 1_000,
 }
 const DRIVER = { timeoutMs: 1_000, connectTimeoutMs: 500 } as const
 
@@ -54,6 +56,7 @@ interface Process {
   readonly clock: DatabaseClock
   readonly random: Random
   readonly lag: Lag
+  readonly echoes: Echoes
   readonly ending: AbortSignal
 }
 
@@ -72,7 +75,7 @@ process.exit(0)
 async function work(): Promise<void> {
   const journal = openJournal(config.journalFile)
   const clock = await createDatabaseClock(config.directUrl)
-  const { worker, environment, poison } = config
+  const { name: worker, environment, poison } = config
   const jobs = defineHandlers({ worker, environment, poison, journal, clock })
   const registry = createRegistry(jobs, {
     timeoutMs: 1_000,
@@ -81,12 +84,14 @@ async function work(): Promise<void> {
     windowMs: WINDOW_MS,
     reserveMs: SETTINGS.reserveMs,
   })
+  const random = createRandom(config.seed)
   const shared = {
     config,
     registry,
     journal,
     clock,
-    random: createRandom(config.seed),
+    random,
+    echoes: createEchoes(open, random, (settles, rows) => noteVerdicts(journal, settles, rows)),
     lag: measureLag(),
     ending: ending.signal,
   }
@@ -101,27 +106,38 @@ async function loop(shared: Process): Promise<void> {
   }
 }
 
-async function oneTick({ config, registry, journal, clock, random, lag, ending }: Process): Promise<void> {
-  const { worker, environment } = config
+function open(): Database {
+  return openPg({ url: config.url, ...DRIVER })
+}
+
+async function oneTick(shared: Process): Promise<void> {
+  const { config, registry, journal, clock, random, lag, echoes, ending } = shared
+  const { name: worker, environment } = config
   const id = crypto.randomUUID()
-  const open = (): Database => openPg({ url: config.url, ...DRIVER })
   let observation: Observed | undefined
   const openDatabase = (): Database => {
     // The tick opens its own connection first, then the handlers'.
     if (observation !== undefined) return open()
-    observation = observed(open(), { tick: id, worker, journal, clock, random, open })
+    observation = observed(open(), { tick: id, worker, journal, clock, echoes })
     return observation
   }
   const env: HandlerEnv = { tick: id, tokenOf: (job) => observation?.tokenOf(job) ?? null }
+  const options = tickOptions(random, ending)
   const startedAt = clock.now()
   const begun = performance.now()
-  const stopped = await Promise.race([
-    tick(
-      { registry, openDatabase, env, environment, settings: SETTINGS, log: createLogger('silent') },
-      { windowMs: WINDOW_MS, ...tickOptions(random, ending) },
-    ).then((report) => report.stopped),
-    hangs(),
-  ])
+  const ended = tick(
+    {
+      registry,
+      openDatabase,
+      env,
+      environment,
+      settings: SETTINGS,
+      log: createLogger('silent'),
+      push: push(random),
+    },
+    options,
+  )
+  const { stopped, error = null } = await Promise.race([ended, hangs()])
   const tookMs = performance.now() - begun
   journal.write('ticks', {
     tick: id,
@@ -131,21 +147,29 @@ async function oneTick({ config, registry, journal, clock, random, lag, ending }
     ended_at: clock.now(),
     late_ms: tookMs - WINDOW_MS,
     lag_ms: lag.sinceMs(begun),
-    stopped,
+    // A kick that says so may have left everything to another one.
+    stopped: options.kick !== undefined && stopped === 'empty' ? 'kick' : stopped,
+    error,
   })
 }
 
 /** Ticks of every sort: some look for more until their window is used up, some end early, some only let runs end. */
-function tickOptions(random: Random, ending: AbortSignal): Partial<TickOptions> {
+function tickOptions(random: Random, ending: AbortSignal): TickOptions {
   return {
+    windowMs: WINDOW_MS,
     ...(random() < 0.5 ? { signal: ending } : { closing: ending }),
     ...(random() < 0.1 ? { maxJobs: 7 } : {}),
     ...(random() < 0.2 ? { lingerMs: 300 } : {}),
+    ...(random() < 0.1 ? { kick: { token: crypto.randomUUID(), onEnd: () => undefined } } : {}),
   }
 }
 
-function hangs(): Promise<'hangs'> {
-  return new Promise((resolve) => setTimeout(() => resolve('hangs'), WINDOW_MS + HANGS_MS))
+function push(random: Random): () => Promise<string | null> {
+  return async () => (random() < 0.2 ? 'the gateway answered 500' : null)
+}
+
+function hangs(): Promise<{ readonly stopped: 'hangs'; readonly error?: string }> {
+  return new Promise((resolve) => setTimeout(() => resolve({ stopped: 'hangs' }), WINDOW_MS + HANGS_MS))
 }
 
 function setWallClockWrong(byMs: number): void {

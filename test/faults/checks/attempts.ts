@@ -35,14 +35,17 @@ export const ATTEMPT_CHECKS: readonly Check[] = [
   {
     guarantee: 'G3',
     says: 'no attempt is charged for nothing: what a tick leased, it enters or gives back, even if the answer was lost',
-    // Except for a claim that arrived when its tick had already asked what became of it.
+    // Except for a claim that was committed only after its tick had asked what became of it.
     sql: `
       select
         l.end_kind = 'release' or exists (select from soak.runs as r where r.seq = l.seq) as ok,
-        json_build_object('job', l.id, 'token', l.token, 'tick', l.tick, 'end', l.end_verb) as detail
+        json_build_object('job', l.id, 'token', l.token, 'tick', l.tick, 'committed_at', l.committed_at) as detail
       from soak.leases as l
       join soak.calm_ticks as t on t.tick = l.tick
-      where l.claimed_at < l.asked_at + interval '300 milliseconds'`,
+      where not exists (
+        select from soak.recalls as r
+        where r.token = l.token and r.at < l.committed_at + interval '50 milliseconds'
+      )`,
   },
   {
     guarantee: 'G4',

@@ -56,17 +56,19 @@ export const DERIVE = `
       over (partition by t.id, t.life order by t.seq), 0) as charged
   from told as t;
 
+  create unique index on soak.steps (seq);
   create index on soak.steps (id, seq);
   create index on soak.steps (key);
   create index on soak.steps (verb);
 
   create table soak.leases as
-  with askers as (select distinct on (c.token) c.token, c.tick, c.worker, c.at from soak.claims as c order by c.token, c.at),
+  with askers as (select distinct c.token, c.tick, c.worker from soak.claims as c),
   chained as (
     select
       s.seq, s.id, s.type, s.verb, s.life,
       (s.after).lease_token as token,
       s.at as claimed_at,
+      pg_xact_commit_timestamp(s.txid::xid) as committed_at,
       (s.after).available_at as available_at,
       (s.after).lease_until as lease_until,
       (s.before).suspect as suspect,
@@ -79,7 +81,7 @@ export const DERIVE = `
     from soak.steps as s
     where s.verb in ('claim', 'settle', 'reap')
   )
-  select c.*, a.tick, a.worker, a.at as asked_at from chained as c left join askers as a on a.token = c.token where c.verb = 'claim';
+  select c.*, a.tick, a.worker from chained as c left join askers as a on a.token = c.token where c.verb = 'claim';
 
   create index on soak.leases (id, token);
   create index on soak.leases (tick);

@@ -87,7 +87,7 @@ export const LEASE_CHECKS: readonly Check[] = [
             select from soak.steps as s
             where s.id = v.job and s.verb in ('settle', 'reap') and (s.before).lease_token = v.token
           ) as ok,
-        json_build_object('job', v.job, 'token', v.token, 'tick', v.tick) as detail
+        json_build_object('job', v.job, 'token', v.token) as detail
       from soak.verdicts as v`,
   },
   {

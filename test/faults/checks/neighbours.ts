@@ -4,19 +4,33 @@ import type { Check } from './check.ts'
 export const NEIGHBOUR_CHECKS: readonly Check[] = [
   {
     guarantee: 'G10',
-    says: 'beside a bad job in the same tick, every good one completes',
+    says: 'beside a bad job in the same tick every good one completes, and keeps its result',
     sql: `
       select
-        r.end_verb = 'settle' and r.end_kind = 'complete' as ok,
-        json_build_object('job', r.job, 'run', r.run, 'tick', r.tick, 'end', r.end_verb, 'kind', r.end_kind) as detail
+        r.end_verb = 'settle' and r.end_kind = 'complete'
+          and (r.behaviour <> 'ok' or (s.after).result::text like '%' || r.run || '%') as ok,
+        json_build_object('job', r.job, 'run', r.run, 'tick', r.tick, 'end', r.end_verb, 'kind', r.end_kind,
+          'result', left((s.after).result::text, 100)) as detail
       from soak.calm_ticks as c
       join soak.runs as r on r.tick = c.tick
+      join soak.leases as l on l.seq = r.seq
+      left join soak.steps as s on s.seq = l.end_seq
       where r.behaviour in ('ok', 'odd', 'big', 'stray')
         and exists (
           select from soak.runs as b
-          where b.tick = c.tick
-            and b.behaviour in ('fail', 'permanent', 'nul', 'hang', 'overtime', 'deaf', 'odd', 'big', 'stray')
+          where b.tick = c.tick and b.behaviour in ('fail', 'permanent', 'nul', 'unstorable', 'hang', 'overtime',
+            'deaf', 'odd', 'big', 'stray')
         )`,
+  },
+  {
+    guarantee: 'G10',
+    says: 'no tick fails for what a job said',
+    sql: `
+      select
+        coalesce(t.error !~ 'refused|violates|invalid|unsupported|out of range', true) as ok,
+        json_build_object('tick', t.tick, 'error', t.error) as detail
+      from soak.ticks as t
+      where t.environment = 'soak'`,
   },
   {
     guarantee: 'G10',

@@ -20,7 +20,7 @@ export interface Finding {
 }
 
 /** Every check, in the order of the guarantees. */
-export const CHECKS: readonly Check[] = [
+const CHECKS: readonly Check[] = [
   ...ENQUEUE_CHECKS,
   ...ATTEMPT_CHECKS,
   ...LEASE_CHECKS,
