@@ -30,17 +30,19 @@ const report: TickReport = {
 let api: Api
 let asked: TickOptions[]
 let answer: TickReport
+let ended: Promise<void>
 
 beforeAll(async () => {
   api = await openApi(() => ({
     tick: (options) => {
       asked.push(options)
-      return Promise.resolve(answer)
+      return ended.then(() => answer)
     },
   }))
 })
 beforeEach(() => {
   asked = []
+  ended = Promise.resolve()
   answer = report
 })
 afterAll(() => api.close())
@@ -88,6 +90,21 @@ test.each<[string, () => Promise<Response>, object]>([
 ])('options of %s', async (_, send, options) => {
   expect((await send()).status).toBe(200)
   expect(asked).toMatchObject([options])
+})
+
+test('the answer waits for the end of the tick, so nothing is killed behind it (trap 7)', async () => {
+  const end = Promise.withResolvers<void>()
+  ended = end.promise
+  let answered = false
+  const answering = post().then((response) => {
+    answered = true
+    return response
+  })
+  while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+  expect(answered).toBe(false)
+  end.resolve()
+  expect((await answering).status).toBe(200)
 })
 
 test('a HEAD runs nothing', async () => {

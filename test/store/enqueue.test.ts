@@ -161,7 +161,7 @@ describe.each(drivers)('enqueue over $name', (driver) => {
       await caller.query('rollback')
     })
 
-    it('deadlocks nobody: 16 transactions of three enqueues each, in every order', async () => {
+    it('deadlocks nobody: 16 transactions of three enqueues each, in every order (trap 24)', async () => {
       const types = ['a', 'b', 'c']
       const callers = await Promise.all(Array.from({ length: 16 }, () => store.db.connect()))
       const outcomes = await Promise.allSettled(

@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 import { openPg } from '../../src/db/pg.ts'
 import { claimOf, moveClock, step } from '../support/store.ts'
-import { interfering, job, openRoot, settings, untilAborted, type Root } from '../support/tick.ts'
+import { interfering, job, openRoot, settings, type Root } from '../support/tick.ts'
 
 describe('tick', () => {
   let root: Root
@@ -49,6 +49,47 @@ describe('tick', () => {
     ])
   })
 
+  it('gives a job one id for all its attempts, and each run one of its own (trap 19)', async () => {
+    const id = await root.put('t')
+    const seen: { id: string; run: string; attempt: number }[] = []
+    const failing = job((_payload, { id, run, attempt }) => {
+      seen.push({ id, run, attempt })
+      throw new Error('again')
+    })
+    await root.tick([failing])
+    await root.db.query('update tidegate.jobs set available_at = now()')
+    await root.tick([failing])
+    expect(seen).toMatchObject([
+      { id, attempt: 1 },
+      { id, attempt: 2 },
+    ])
+    expect(seen[0]?.run).not.toBe(seen[1]?.run)
+  })
+
+  it.each([-86_400_000, 86_400_000])(
+    'asks no clock but the database for what is due: this one is %d ms wrong (trap 16)',
+    async (wrong) => {
+      const due = await root.put('t')
+      const delayed = await root.put('t', {}, { delayMs: 3_600_000 })
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + wrong })
+      try {
+        await expect(root.tick([job(() => undefined)])).resolves.toMatchObject({
+          completed: 1,
+          stopped: 'empty',
+        })
+      } finally {
+        vi.useRealTimers()
+      }
+      await expect(root.job(due)).resolves.toMatchObject({ status: 'completed' })
+      await expect(root.job(delayed)).resolves.toMatchObject({ status: 'pending', attempts: 0 })
+      const [lease] = await root.db.query<{ s: number }>(
+        'select abs(extract(epoch from completed_at - clock_timestamp()))::float8 as s from tidegate.jobs where id = $1',
+        [due],
+      )
+      expect(lease?.s).toBeLessThan(3_600)
+    },
+  )
+
   it('needs at most 2 + ⌈jobs/batch⌉ round trips, and two when idle', async () => {
     await putMany(100)
     const wide = { settings: { ...settings, concurrency: 25, batch: 25 } }
@@ -72,15 +113,12 @@ describe('tick', () => {
     expect(new Set(await statuses())).toEqual(new Set(['completed']))
   })
 
-  it('never runs more at once than its concurrency', async () => {
+  it('leases no more than it runs at once, so no lease runs out in a waiting line (trap 8)', async () => {
     await putMany(30)
-    let running = 0
     let most = 0
     const tracking = job(async () => {
-      running += 1
-      most = Math.max(most, running)
-      await new Promise((resolve) => setImmediate(resolve))
-      running -= 1
+      const leased = await root.db.query("select from tidegate.jobs where status = 'running'")
+      most = Math.max(most, leased.length)
     })
     await root.tick([tracking], {}, { settings: { ...settings, concurrency: 4, batch: 10 } })
     expect(most).toBe(4)
@@ -183,68 +221,6 @@ describe('tick', () => {
       expect(row).toMatchObject({ status: 'pending', attempts: 0, last_error: null })
   })
 
-  it('on its signal claims nothing more and releases what returns; that burns no attempt (trap 1)', async () => {
-    await putMany(12)
-    const stop = new AbortController()
-    let entered = 0
-    const report = await root.tick(
-      [
-        job((_payload, { signal }) => {
-          entered += 1
-          if (entered === 10) stop.abort()
-          return untilAborted(signal, () => {
-            throw new Error('aborted')
-          })
-        }),
-      ],
-      { signal: stop.signal },
-    )
-    expect(report).toMatchObject({ claimed: 10, released: 10, stopped: 'shutdown', more: true })
-    for (const row of await root.jobs()) expect(row).toMatchObject({ status: 'pending', attempts: 0 })
-  })
-
-  it('leaves the lease to a handler that has not returned after an interruption', async () => {
-    const id = await root.put('t')
-    const stop = new AbortController()
-    const deaf = job(() => {
-      stop.abort()
-      return new Promise<never>(() => undefined)
-    })
-    await expect(root.tick([deaf], { signal: stop.signal })).resolves.toMatchObject({
-      claimed: 1,
-      released: 0,
-      stopped: 'shutdown',
-    })
-    await expect(root.job(id)).resolves.toMatchObject({ status: 'running', attempts: 1 })
-  })
-
-  it('keeps a success that came after the interruption', async () => {
-    const id = await root.put('t')
-    const stop = new AbortController()
-    const stubborn = job((_payload, { signal }) => {
-      stop.abort()
-      return untilAborted(signal, () => 'done')
-    })
-    await expect(root.tick([stubborn], { signal: stop.signal })).resolves.toMatchObject({ completed: 1 })
-    await expect(root.job(id)).resolves.toMatchObject({ status: 'completed', result: 'done' })
-  })
-
-  it('aborts the signal of a running job that is cancelled, and ends it cancelled', async () => {
-    const id = await root.put('t')
-    const other = await root.put('t')
-    const report = await root.tick([
-      job(async (_payload, context) => {
-        if (context.id === other) return
-        await root.db.query('update tidegate.jobs set cancel_requested_at = now() where id = $1', [id])
-        await untilAborted(context.signal, () => {
-          throw new Error('stopped')
-        })
-      }),
-    ])
-    expect(report).toMatchObject({ completed: 1, cancelled: 1 })
-    await expect(root.job(id)).resolves.toMatchObject({ status: 'cancelled' })
-  })
-
   it('recovers expired leases, even of types that it has no handler for', async () => {
     const own = await root.put('t')
     const foreign = await root.put('u', {}, { maxAttempts: 1 })
@@ -315,12 +291,6 @@ describe('tick', () => {
     expect(root.logged.filter(({ event }) => event === 'push failed')).toHaveLength(2)
   })
 
-  it('returns at once when it is told to stop before it begins', async () => {
-    await root.put('t')
-    const report = await root.tick([job(() => undefined)], { signal: AbortSignal.abort() })
-    expect(report).toMatchObject({ claimed: 0, stopped: 'shutdown', more: true })
-  })
-
   it('leaves no transaction and no connection behind (G9)', async () => {
     await putMany(5)
     await root.tick([job(() => undefined)])
@@ -328,44 +298,5 @@ describe('tick', () => {
       "select state from pg_stat_activity where application_name = 'tidegate' and datname = current_database() and state <> 'idle'",
     )
     expect(sessions).toEqual([])
-  })
-})
-
-describe('a tick that lingers', () => {
-  let root: Root
-  beforeEach(async () => {
-    root = await openRoot()
-  })
-  afterEach(() => root.close())
-
-  it('runs what falls due while it waits, and ends when nothing fits any more', async () => {
-    const ids: string[] = []
-    const chained = job(
-      async () => {
-        if (ids.length < 3) ids.push(await root.put('t', {}, { delayMs: 150 }))
-      },
-      { timeout: 300 },
-    )
-    ids.push(await root.put('t'))
-    const report = await root.tick([chained], { windowMs: 3_000, lingerMs: 100 })
-    expect(report.completed).toBe(3)
-    expect(report.roundTrips).toBeGreaterThan(10)
-    // Whether its last look came just before or just after nothing fitted any more.
-    expect(['empty', 'deadline']).toContain(report.stopped)
-  })
-
-  it('ends at once when it is told to stop', async () => {
-    const stop = new AbortController()
-    const ticking = root.tick([job(() => undefined)], {
-      windowMs: 20_000,
-      lingerMs: 5_000,
-      signal: stop.signal,
-    })
-    for (;;) {
-      const rows = await root.db.query('select from tidegate.types')
-      if (rows.length > 0) break
-    }
-    stop.abort()
-    await expect(ticking).resolves.toMatchObject({ stopped: 'shutdown' })
   })
 })
