@@ -23,6 +23,8 @@ export interface Situation {
   readonly backlog: Backlog
   readonly running: number
   readonly suspectRunning: boolean
+  /** Whether this tick still holds leases that its next call does not settle. */
+  readonly unsettled: boolean
   readonly concurrency: number
   readonly batch: number
   /** 0: no limit. */
@@ -63,7 +65,8 @@ export function nextClaim(situation: Situation): Plan | undefined {
       yieldTo: backlog.suspectType === undefined ? endangered(situation, ordinary) : [],
     }
   }
-  if (turn === undefined || running > 0) return undefined
+  // A crash would charge every lease that is held beside it.
+  if (turn === undefined || running > 0 || situation.unsettled) return undefined
   return { limit: 1, types: fitting(situation, 0), suspects: true, yieldTo: [] }
 }
 

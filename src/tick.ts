@@ -80,6 +80,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
   let settles: Settle[] = []
   let aborting = false
   let moreExpired = false
+  let abandoned = 0
   let pushes = 0
   let refused = false
   let worstWaitMs: number | null = null
@@ -94,10 +95,13 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     backlog,
     running: slots.size(),
     suspectRunning: slots.held().some(({ suspect }) => suspect),
+    unsettled: abandoned > 0 || !fitInOneCall(),
     concurrency: settings.concurrency,
     batch: settings.batch,
     maxJobs,
   })
+
+  const fitInOneCall = (): boolean => firstSettles(settles, settings.claimBytes).length === settles.length
 
   const plan = (): Plan | undefined =>
     stopped === undefined && budget.allowsMore() ? nextClaim(situation()) : undefined
@@ -123,8 +127,7 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     while (!refused && window.remainingMs() > 0) {
       collect()
       const next = plan()
-      const fitsLastCall = firstSettles(settles, settings.claimBytes).length === settles.length
-      if (slots.size() === 0 && next === undefined && !moreExpired && fitsLastCall && !(await linger()))
+      if (slots.size() === 0 && next === undefined && !moreExpired && fitInOneCall() && !(await linger()))
         return
       const canFill = next !== undefined && backlog.drainedAtMs === undefined
       if (slots.size() > 0 && !canFill) {
@@ -201,7 +204,8 @@ export async function tick(dependencies: TickDependencies, options: TickOptions)
     for (const ended of slots.takeEnded()) {
       if (ended.leased.suspect) backlog.suspectMs += ended.durationMs
       const settle = settleEnded(ended, random)
-      if (settle !== undefined) settles.push(settle)
+      if (settle === undefined) abandoned += 1
+      else settles.push(settle)
     }
   }
 

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { PermanentError, snooze } from '../../src/errors.ts'
 import type { HandlerResult, JobContext } from '../../src/registry.ts'
 
@@ -124,10 +126,6 @@ function digitOf(run: string): number {
 }
 
 const never = new Promise<never>(() => undefined)
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}
 
 function unlessAborted(event: Promise<void>, signal: AbortSignal): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>()

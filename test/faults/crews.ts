@@ -19,5 +19,6 @@ export const CREWS = [
   { name: 'solo-2', role: 'worker', loops: 1, poison: true },
   { name: 'foreign-1', role: 'foreign', loops: 1, poison: false },
   { name: 'foreign-2', role: 'foreign', loops: 1, poison: true },
-  { name: 'producer', role: 'producer', loops: 1, poison: false },
+  { name: 'producer-1', role: 'producer', loops: 1, poison: false },
+  { name: 'producer-2', role: 'producer', loops: 1, poison: false },
 ] as const satisfies readonly Crew[]

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 
 /** Tells the database's time without asking it again. */
@@ -24,7 +25,7 @@ export async function createDatabaseClock(url: string): Promise<DatabaseClock> {
       return { nowMs, now: () => new Date(nowMs()).toISOString() }
     } catch (error) {
       if (performance.now() > giveUpAt) throw error
-      await new Promise((resolve) => setTimeout(resolve, 50))
+      await sleep(50)
     }
   }
 }

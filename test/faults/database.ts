@@ -41,6 +41,9 @@ export async function openSoakDatabase(folder: string): Promise<SoakDatabase> {
   const port = await findPort()
   const start = (): Promise<Postgres> => startPostgres({ dataDir, port, settings: SETTINGS })
   let server = await start()
+  // A run that is interrupted exits without more ado.
+  const killAtExit = (): boolean => process.kill(server.pid, 'SIGQUIT')
+  process.once('exit', killAtExit)
 
   const url = (at: number, role?: 'foreign'): string => {
     const whole = new URL(server.url(NAME))
@@ -51,7 +54,10 @@ export async function openSoakDatabase(folder: string): Promise<SoakDatabase> {
     }
     return whole.href
   }
-  const close = (): Promise<void> => server.stop('immediate')
+  const close = async (): Promise<void> => {
+    await server.stop('immediate')
+    process.off('exit', killAtExit)
+  }
 
   try {
     await create(server.url())

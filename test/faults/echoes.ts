@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import type { Database, Row } from '../../src/db/sql.ts'
 import type { Random } from './random.ts'
 
@@ -63,7 +65,7 @@ export function createEchoes(
       if (settles.length < 2 || random() >= DOUBLED) return
       const another = open()
       const ready = another.sql('select clock_timestamp()', []).catch(() => undefined)
-      await Promise.race([ready, new Promise((resolve) => setTimeout(resolve, CONNECT_MS))])
+      await Promise.race([ready, sleep(CONNECT_MS)])
       void sendAlone(settles, tick, another)
     },
     disturb(job) {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 
 import { DatabaseError } from '../../src/db/errors.ts'
@@ -55,7 +56,7 @@ async function enqueueUntilKnown(producer: Producer, input = fresh(producer)): P
   const giveUpAt = performance.now() + PATIENCE_MS
   for (let tries = 0; performance.now() < giveUpAt; tries += 1) {
     if ((await attempt(producer, input)) !== 'unknown') return
-    await new Promise((resolve) => setTimeout(resolve, 50 * 2 ** Math.min(tries, 5)))
+    await sleep(50 * 2 ** Math.min(tries, 5))
   }
 }
 

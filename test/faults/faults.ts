@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import type { SoakDatabase } from './database.ts'
 import type { DatabaseClock } from './database-clock.ts'
 import type { Fleet } from './fleet.ts'
@@ -33,7 +35,7 @@ export async function inject(fault: Fault, target: Target): Promise<boolean> {
     case 'worker stopped beyond its leases':
       return fleet.stopWorker(aim, WINDOW_MS + LEASE_MARGIN_MS + 500 + extent * 2_000)
     case 'producer killed':
-      return fleet.killProducer()
+      return fleet.killProducer(aim)
     case 'backend terminated':
       return signalBackends(database, 'pg_terminate_backend', aim, 1)
     case 'all backends terminated':
@@ -109,7 +111,7 @@ async function lockRows({ database, clock, journal }: Target, aim: number, ms: n
        select j.id from tidegate.jobs as j where j.id in (select b.id from busy as b) order by j.id for update`,
       [aim],
     )
-    await new Promise((resolve) => setTimeout(resolve, ms))
+    await sleep(ms)
     await client.query('rollback')
     for (const { id } of rows) journal.write('locks', { job: id, began_at, ended_at: clock.now() })
     return rows.length > 0

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -18,7 +18,7 @@ export interface Fleet {
   readonly endWorker: (aim: number) => boolean
   /** SIGSTOP, and SIGCONT after `ms`. */
   readonly stopWorker: (aim: number, ms: number) => boolean
-  readonly killProducer: () => boolean
+  readonly killProducer: (aim: number) => boolean
   /** Lets producers find out what became of their keys, and ends them. */
   readonly endProducers: () => Promise<void>
   /** Wakes stopped workers. */
@@ -45,6 +45,8 @@ export interface FleetOptions {
 const HOUR_MS = 3_600_000
 const FOREIGN_ENVIRONMENT = 'elsewhere'
 const PATIENCE_MS = 15_000
+/** How much of what a process wrote to stderr is kept, in characters. */
+const LAST_WORDS = 500
 
 /** One crew and the process that it is at the moment. */
 interface Member {
@@ -74,6 +76,7 @@ export function startFleet(options: FleetOptions): Fleet {
       options.journal.write('exits', {
         worker: name,
         how: signal === null ? `code ${code}` : `signal ${signal}`,
+        last_words: takeText(errorFile(options, name)).slice(-LAST_WORDS),
       })
       resolve()
       if (!ended.has(crew.role)) setTimeout(() => ended.has(crew.role) || start(crew), 100)
@@ -121,7 +124,7 @@ export function startFleet(options: FleetOptions): Fleet {
   return {
     killWorker: (aim) => signal('worker', aim, 'SIGKILL') !== undefined,
     endWorker: (aim) => signal('worker', aim, 'SIGTERM') !== undefined,
-    killProducer: () => signal('producer', 0, 'SIGKILL') !== undefined,
+    killProducer: (aim) => signal('producer', aim, 'SIGKILL') !== undefined,
     stopWorker(aim, ms) {
       const member = signal('worker', aim, 'SIGSTOP')
       if (member === undefined) return false
@@ -150,7 +153,7 @@ function launch(options: FleetOptions, crew: Crew, name: string): ChildProcess {
     crew.role === 'producer'
       ? [import.meta.resolve('./producer.ts'), producerConfig(options, own)]
       : [import.meta.resolve('./worker.ts'), workerConfig(options, crew, own)]
-  const errors = openSync(join(folder, 'stderr.log'), 'a')
+  const errors = openSync(errorFile(options, name), 'a')
   const child = spawn(process.execPath, [fileURLToPath(file), JSON.stringify(config)], {
     // The channel is how a child notices that the harness is gone.
     stdio: ['ignore', 'ignore', errors, 'ipc'],
@@ -158,6 +161,16 @@ function launch(options: FleetOptions, crew: Crew, name: string): ChildProcess {
   })
   closeSync(errors)
   return child
+}
+
+function errorFile({ folder }: FleetOptions, name: string): string {
+  return join(folder, `${name}.stderr`)
+}
+
+function takeText(file: string): string {
+  const text = readFileSync(file, 'utf8')
+  rmSync(file)
+  return text
 }
 
 /** What is different for each process. */
@@ -169,7 +182,8 @@ interface Own {
 }
 
 function producerConfig({ jobsPerMinute }: FleetOptions, own: Own): ProducerConfig {
-  return { ...own, jobsPerMinute }
+  const producers = CREWS.filter(({ role }) => role === 'producer').length
+  return { ...own, jobsPerMinute: jobsPerMinute / producers }
 }
 
 function workerConfig(options: FleetOptions, crew: Crew, own: Own): WorkerConfig {

@@ -53,7 +53,7 @@ export interface JournalRows {
     readonly transaction: boolean
   }
   /** A process ended. `how` is `code 0`, `signal SIGKILL`. */
-  readonly exits: { readonly worker: string; readonly how: string }
+  readonly exits: { readonly worker: string; readonly how: string; readonly last_words: string }
   readonly faults: { readonly kind: string; readonly at: Instant }
   /** A process was kept from running by SIGSTOP. */
   readonly stops: { readonly worker: string; readonly began_at: Instant; readonly ended_at: Instant }
@@ -90,7 +90,7 @@ export const JOURNAL_TABLES = `
   );
   create table soak.enqueues (key text, outcome text, job uuid, call uuid, transaction boolean);
   create index on soak.enqueues (key);
-  create table soak.exits (worker text, how text);
+  create table soak.exits (worker text, how text, last_words text);
   create table soak.faults (kind text, at timestamptz);
   create table soak.stops (worker text, began_at timestamptz, ended_at timestamptz);
   create table soak.locks (job uuid, began_at timestamptz, ended_at timestamptz);

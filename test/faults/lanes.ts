@@ -10,8 +10,8 @@ export interface Lanes {
   readonly close: () => Promise<void>
 }
 
-/** The producer's lane is hit as often as three workers'. */
-const WEIGHT = { worker: 1, producer: 3, foreign: 0 } as const
+/** Workers and producers are hit equally often. */
+const WEIGHT = { worker: 1, producer: 2, foreign: 0 } as const
 
 /** Starts the proxies in front of the server on this port. */
 export async function startLanes(targetPort: number): Promise<Lanes> {

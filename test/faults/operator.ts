@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import type { Status } from '../../src/core/job.ts'
 import { DatabaseError } from '../../src/db/errors.ts'
 import type { Database, Sql } from '../../src/db/sql.ts'
@@ -17,7 +19,7 @@ export async function operate(
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error
     }
-    await new Promise((resolve) => setTimeout(resolve, between(random, 50, 300)))
+    await sleep(between(random, 50, 300))
   }
   await database.close()
 }

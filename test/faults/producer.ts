@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { openPg } from '../../src/db/pg.ts'
 import { enqueueSomehow, PRODUCER_DRIVER, type Producer } from './enqueuing.ts'
 import { openJournal } from './journal.ts'
@@ -16,7 +18,7 @@ export interface ProducerConfig {
 }
 
 /** Clients that enqueue at the same time. */
-const CLIENTS = 6
+const CLIENTS = 4
 
 const config = JSON.parse(process.argv[2] ?? '') as ProducerConfig
 let ending = false
@@ -41,7 +43,7 @@ async function produce(producer: Producer): Promise<void> {
     const began = performance.now()
     await enqueueSomehow(producer)
     const restMs = pauseMs * (0.5 + producer.random()) - (performance.now() - began)
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, restMs)))
+    await sleep(Math.max(0, restMs))
   }
   await producer.database.close()
 }

@@ -1,5 +1,7 @@
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
+import { PostgresStartError } from '../../scripts/postgres/error.ts'
 import { BEGIN_ROUND } from './audit.ts'
 import { LOCK_ORDER } from './checks/check.ts'
 import { runChecks, type Finding } from './checks/run.ts'
@@ -35,7 +37,7 @@ export interface Round {
 
 const FAULT_EVERY_MS = 400
 const SAMPLE_EVERY_MS = 400
-const DRAIN_LIMIT_MS = 25_000
+const DRAIN_LIMIT_MS = 28_000
 /** So long after the last worker has ended, what it had under way has ended too. */
 const SETTLED_MS = 500
 
@@ -98,16 +100,18 @@ async function unleash(
   const began = performance.now()
   const underWay: Promise<void>[] = []
   for (const fault of schedule) {
-    await sleep(fault.atMs - (performance.now() - began))
+    await sleep(Math.max(0, fault.atMs - (performance.now() - began)))
     underWay.push(
       inject(fault, target).then(
         (hit) => (hit ? note(fault.kind) : undefined),
         // The server can be away or cut our own connection: then this one fault has missed.
-        () => undefined,
+        (error: unknown) => {
+          if (error instanceof PostgresStartError) throw error
+        },
       ),
     )
   }
-  await sleep(chaosMs - (performance.now() - began))
+  await sleep(Math.max(0, chaosMs - (performance.now() - began)))
   await Promise.all(underWay)
 }
 
@@ -169,8 +173,4 @@ async function countFaults({ pool }: SoakDatabase): Promise<ReadonlyMap<string, 
     select 'job killed its process', count(*) from soak.kills having count(*) > 0
     order by kind`)
   return new Map(rows.map(({ kind, count }) => [kind, Number(count)]))
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)))
 }

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ import { runRound, type Arena } from './rounds.ts'
 
 /** How long and how hard the system is attacked. */
 export interface SoakOptions {
-  /** Minutes of load and faults; the last drain and check come on top. */
+  /** Minutes of rounds; the last drain and check come on top. */
   readonly minutes: number
   /** Determines the schedule of faults, and what each process draws. */
   readonly seed: number
@@ -20,12 +21,14 @@ export interface SoakOptions {
   readonly keep: boolean
 }
 
-/** Chaos of one round; a shorter rest of the time is added to the last one. */
+/** Chaos of one round; the last one is cut short, or left out when hardly anything is left of it. */
 const CHAOS_MS = 24_000
 
 /** Attacks a system of its own, round by round, and reports what its database says of the guarantees. */
 export async function soak(options: SoakOptions): Promise<Report> {
   const folder = await mkdtemp(join(tmpdir(), 'tidegate-soak-'))
+  const removeAtExit = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
+  process.once('exit', removeAtExit)
   const report = emptyReport()
   try {
     await using running = new AsyncDisposableStack()
@@ -41,9 +44,13 @@ export async function soak(options: SoakOptions): Promise<Report> {
         `round ${number}: ${Math.round(chaosMs / 1000)} s of chaos, drained in ${Math.round(round.drainMs / 1000)} s, ` +
           `${round.jobs} jobs, ${round.findings.reduce((sum, { violations }) => sum + violations, 0)} violations`,
       )
+      for (const { check, violations, samples } of round.findings) {
+        if (violations > 0) options.print(`  ${check.guarantee}: ${check.says}: ${JSON.stringify(samples[0])}`)
+      }
     }
     return report
   } finally {
+    process.off('exit', removeAtExit)
     if (options.keep) options.print(`kept ${folder}`)
     else await rm(folder, { recursive: true, force: true })
   }

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { openPg } from '../../src/db/pg.ts'
 import type { Database } from '../../src/db/sql.ts'
 import { createLogger } from '../../src/log.ts'
@@ -102,7 +104,7 @@ async function loop(shared: Process): Promise<void> {
   while (!shared.ending.aborted) {
     await oneTick(shared)
     const pauseMs = between(shared.random, 20, 200) * shared.config.pace
-    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    await sleep(pauseMs)
   }
 }
 
@@ -169,7 +171,7 @@ function push(random: Random): () => Promise<string | null> {
 }
 
 function hangs(): Promise<{ readonly stopped: 'hangs'; readonly error?: string }> {
-  return new Promise((resolve) => setTimeout(() => resolve({ stopped: 'hangs' }), WINDOW_MS + HANGS_MS))
+  return sleep(WINDOW_MS + HANGS_MS, { stopped: 'hangs' })
 }
 
 function setWallClockWrong(byMs: number): void {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 
-import { job, openRoot, settings, type Root } from '../support/tick.ts'
+import { job, never, openRoot, settings, type Root } from '../support/tick.ts'
 
 describe('suspects', () => {
   let root: Root
@@ -32,6 +32,43 @@ describe('suspects', () => {
     expect(order.at(-1)).toBe('suspect')
     expect(settledBefore).toEqual([15])
     await expect(root.job(id)).resolves.toMatchObject({ status: 'completed', suspect: false })
+  })
+
+  it('does not run beside a handler that was cancelled and has not returned', async () => {
+    const id = await suspect()
+    const deaf = await root.put('t', 'deaf')
+    await root.put('t', 'other')
+    const report = await root.tick([
+      job(async (payload) => {
+        if (payload === 'other') {
+          await root.db.query('update tidegate.jobs set cancel_requested_at = now() where id = $1', [deaf])
+        }
+        if (payload === 'deaf') await never
+      }),
+    ])
+    expect(report).toMatchObject({ claimed: 2, completed: 1, more: true })
+    await expect(root.job(deaf)).resolves.toMatchObject({ status: 'running' })
+    await expect(root.job(id)).resolves.toMatchObject({ status: 'pending', suspect: true, attempts: 1 })
+  })
+
+  it('waits until a settle that was too large for one call is made whole', async () => {
+    const id = await suspect()
+    for (let n = 0; n < 3; n += 1) await root.put('t')
+    const unsettledBeside: number[] = []
+    await root.tick(
+      [
+        job(async (payload) => {
+          if (payload !== 'suspect') return 'x'.repeat(20_000)
+          const held = await root.db.query("select from tidegate.jobs where status = 'running'")
+          unsettledBeside.push(held.length - 1)
+          return 'alone'
+        }),
+      ],
+      {},
+      { settings: { ...settings, claimBytes: 45_000 } },
+    )
+    expect(unsettledBeside).toEqual([0])
+    await expect(root.job(id)).resolves.toMatchObject({ status: 'completed' })
   })
 
   it('is an ordinary job again once it has survived, whatever came of it', async () => {

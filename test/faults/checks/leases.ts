@@ -128,7 +128,8 @@ export const LEASE_CHECKS: readonly Check[] = [
   },
   {
     guarantee: 'G7',
-    says: 'an ended lease is recovered before more than two whole ticks have passed it by, unless its row is locked',
+    says: 'an ended lease is recovered before more than two whole ticks have passed it by, unless rows are locked',
+    // Whoever holds any row keeps waiting the settle that has come to it, and with that all rows it has locked before.
     sql: `
       select
         (
@@ -142,7 +143,7 @@ export const LEASE_CHECKS: readonly Check[] = [
       left join lateral (
         select max(k.ended_at) as until
         from soak.locks as k
-        where k.job = l.id and k.began_at < l.end_at and k.ended_at > l.lease_until
+        where k.began_at < l.end_at and k.ended_at > l.lease_until
       ) as locked on true
       where l.end_verb = 'reap'`,
   },

@@ -31,7 +31,7 @@ export const TICK_CHECKS: readonly Check[] = [
     sql: `
       select
         e.how in ('code 0', 'signal SIGTERM', 'signal SIGKILL', 'code 3') as ok,
-        json_build_object('worker', e.worker, 'how', e.how) as detail
+        json_build_object('worker', e.worker, 'how', e.how, 'last_words', e.last_words) as detail
       from soak.exits as e`,
   },
 ]
