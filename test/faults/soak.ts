@@ -45,7 +45,8 @@ export async function soak(options: SoakOptions): Promise<Report> {
           `${round.jobs} jobs, ${round.findings.reduce((sum, { violations }) => sum + violations, 0)} violations`,
       )
       for (const { check, violations, samples } of round.findings) {
-        if (violations > 0) options.print(`  ${check.guarantee}: ${check.says}: ${JSON.stringify(samples[0])}`)
+        if (violations > 0)
+          options.print(`  ${check.guarantee}: ${check.says}: ${JSON.stringify(samples[0])}`)
       }
     }
     return report
