@@ -7,21 +7,27 @@ import { PostgresStartError } from './error.ts'
 
 const run = promisify(execFile)
 
-/**
- * Throws `PostgresStartError`, naming folder and process, while a server lives in the data folder. The pid
- * file of a server that was killed is removed, even if its number belongs to another process by now.
- */
+/** Throws `PostgresStartError`, naming folder and process, while a server lives in the data folder. */
 export async function refuseBusy(dataDir: string): Promise<void> {
+  const pid = await findServer(dataDir)
+  if (pid === undefined) return
+  throw new PostgresStartError(
+    `data folder ${dataDir} is in use by the postgres process ${pid}: stop it first (kill -INT ${pid})`,
+  )
+}
+
+/**
+ * The process of the server that lives in the data folder. The pid file of one that was killed is removed, even
+ * if its number belongs to another process by now. Reads the file once, for a server that ends removes it.
+ */
+export async function findServer(dataDir: string): Promise<number | undefined> {
   const pidFile = join(dataDir, 'postmaster.pid')
   const content = await readFile(pidFile, 'utf8').catch(() => undefined)
-  if (content === undefined) return
+  if (content === undefined) return undefined
   const pid = Number.parseInt(content, 10)
-  if (await isServerOf(pid, dataDir)) {
-    throw new PostgresStartError(
-      `data folder ${dataDir} is in use by the postgres process ${pid}: stop it first (kill -INT ${pid})`,
-    )
-  }
+  if (await isServerOf(pid, dataDir)) return pid
   await rm(pidFile, { force: true })
+  return undefined
 }
 
 /** Whether a process has this number, ours or anyone's. */

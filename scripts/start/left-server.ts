@@ -1,8 +1,5 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PostgresStartError } from '../postgres/error.ts'
-import { refuseBusy } from '../postgres/pidfile.ts'
+import { findServer } from '../postgres/pidfile.ts'
 
 const patienceMs = 15_000
 
@@ -19,14 +16,4 @@ export async function stopLeftServer(dataDir: string): Promise<number | undefine
     if (Date.now() > deadline) process.kill(pid, 'SIGQUIT')
   }
   return pid
-}
-
-async function findServer(dataDir: string): Promise<number | undefined> {
-  try {
-    await refuseBusy(dataDir)
-    return undefined
-  } catch (error) {
-    if (!(error instanceof PostgresStartError)) throw error
-    return Number.parseInt(await readFile(join(dataDir, 'postmaster.pid'), 'utf8'), 10)
-  }
 }
