@@ -97,10 +97,11 @@ async function lockRows({ database, clock, journal }: Target, aim: number, ms: n
   const client = await database.pool.connect()
   // The server may be restarted while nothing is under way; without a listener that would end the harness.
   client.on('error', () => undefined)
+  const began_at = clock.now()
+  let locked: readonly { readonly id: string }[] = []
   let failure: Error | undefined
   try {
     await client.query('begin')
-    const began_at = clock.now()
     const { rows } = await client.query<{ id: string }>(
       `with busy as materialized (
          select j.id from tidegate.jobs as j
@@ -111,14 +112,16 @@ async function lockRows({ database, clock, journal }: Target, aim: number, ms: n
        select j.id from tidegate.jobs as j where j.id in (select b.id from busy as b) order by j.id for update`,
       [aim],
     )
+    locked = rows
     await sleep(ms)
     await client.query('rollback')
-    for (const { id } of rows) journal.write('locks', { job: id, began_at, ended_at: clock.now() })
     return rows.length > 0
   } catch (error) {
     failure = error as Error
     throw error
   } finally {
+    // A server that was restarted has let go of them too, at the latest by now.
+    for (const { id } of locked) journal.write('locks', { job: id, began_at, ended_at: clock.now() })
     client.release(failure)
   }
 }
